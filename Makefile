@@ -1,7 +1,7 @@
 # The commands people type. CMakePresets.json has the details; `make help` lists the targets.
 JOBS ?= $(shell nproc)
 
-.PHONY: help demo test bench asan asan_parts tsan minimal aarch64 format build deps
+.PHONY: help demo test bench python asan asan_parts tsan minimal aarch64 format build deps
 .NOTPARALLEL:
 
 help:  ## list the targets
@@ -19,6 +19,9 @@ test: test_deps build  ## install what is missing, build, run all tests, also wi
 bench: bench_deps build  ## build and run the benchmarks
 	@cmake --build build --target trace_bench cpu_bench -j $(JOBS)
 	@scripts/run_bench.sh build
+
+python: build  ## make the Python package in build/python
+	@scripts/python_package.sh build
 
 asan:  ## run all tests with the address and undefined-behaviour sanitizers
 	$(call check,asan)

@@ -1,0 +1,204 @@
+"""Methods of Tensor that are no ops."""
+
+from . import _hammock
+from ._hammock import Tensor
+
+
+def _method(function):
+    function.__qualname__ = "Tensor." + function.__name__
+    setattr(Tensor, function.__name__, function)
+    return function
+
+
+@_method
+def dim(self):
+    """How many dims it has."""
+    return self.ndim
+
+
+@_method
+def numel(self):
+    """How many elements it has."""
+    count = 1
+    for size in self.shape:
+        count *= size
+    return count
+
+
+@_method
+def stride(self, dim=None):
+    """The strides in elements, or that of one dim."""
+    strides = tuple(_hammock.strides(self))
+    return strides if dim is None else strides[dim]
+
+
+@_method
+def element_size(self):
+    """Bytes of an element."""
+    return self.itemsize
+
+
+@_method
+def summary(self):
+    """What is known of it without computing: "f32[2,3] on cpu, pending, from add at train.py:12"."""
+    return _hammock.summary(self)
+
+
+@_method
+def is_same(self, other):
+    """Whether both are handles of one tensor."""
+    return _hammock.is_same(self, other)
+
+
+@_method
+def is_alias_of(self, other):
+    """Whether writing one may change the other."""
+    return _hammock.is_alias_of(self, other)
+
+
+@_method
+def cpu(self):
+    """A copy on the CPU, or itself if it is there."""
+    return self.to("cpu")
+
+
+@_method
+def cuda(self, index=0):
+    """A copy on a CUDA device."""
+    return self.to(f"cuda:{index}")
+
+
+# ---- Gradients
+
+
+@_method
+def backward(self, gradient=None, retain_graph=None, create_graph=False, inputs=()):
+    """Adds to the `grad` of every leaf that this tensor depends on."""
+    inputs = [inputs] if isinstance(inputs, Tensor) else list(inputs)
+    _hammock.backward([self], [] if gradient is None else [gradient], retain_graph, create_graph, inputs)
+
+
+@_method
+def requires_grad_(self, requires_grad=True):
+    """Makes a leaf one whose gradient `backward` accumulates, or an ordinary one again."""
+    _hammock.requires_grad_(self, bool(requires_grad))
+    return self
+
+
+@_method
+def retain_grad(self):
+    """Keeps the gradient of a tensor that is not a leaf as well."""
+    _hammock.retain_grad(self)
+
+
+class RemovableHandle:
+    """Removes a hook: by `remove()`, or at the end of a `with` block."""
+
+    def __init__(self, remove):
+        self.remove = remove
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exception):
+        self.remove()
+
+
+@_method
+def register_hook(self, hook):
+    """Calls `hook` with each gradient of this tensor; a tensor that it returns replaces the gradient."""
+    number = _hammock.register_hook(self, hook)
+    return RemovableHandle(lambda: _hammock.remove_hook(self, number))
+
+
+# ---- Exchange
+
+
+@_method
+def numpy(self):
+    """A read-only NumPy array of the same memory. Computes."""
+    import numpy
+
+    if self.dtype is _hammock.bfloat16:
+        raise _hammock.TypeError("numpy: NumPy has no bfloat16; cast it first, as by x.float()")
+    return numpy.asarray(memoryview(self))
+
+
+@_method
+def __array__(self, dtype=None, copy=None):
+    import numpy
+
+    array = self.numpy()
+    if dtype is not None and array.dtype != dtype:
+        if copy is False:
+            raise _hammock.ValueError("__array__: another dtype needs a copy")
+        return array.astype(dtype)
+    return numpy.array(array) if copy else array
+
+
+# NumPy leaves `array + tensor` to the tensor.
+Tensor.__array_ufunc__ = None
+
+
+@_method
+def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
+    return _hammock.export_dlpack(self, max_version, dl_device, copy)
+
+
+@_method
+def __dlpack_device__(self):
+    return (1, 0)
+
+
+# ---- Copies and pickles
+
+
+def _rebuild(data, shape, dtype, device, requires_grad):
+    flat = _hammock.asarray(memoryview(data).cast("B"), copy=True)
+    value = flat.view(dtype) if data else _hammock.tensor([], dtype=dtype)
+    if dtype is _hammock.bool:
+        value = flat.to(_hammock.bool)
+    value = value.view(list(shape)).to(device)
+    return value.requires_grad_() if requires_grad else value
+
+
+def _bytes_of(tensor):
+    plain = tensor.detach().contiguous()
+    if plain.numel() == 0:
+        return b""
+    if plain.dtype is _hammock.bfloat16:
+        plain = plain.view(_hammock.int16)
+    return memoryview(plain).tobytes()
+
+
+@_method
+def __reduce_ex__(self, protocol):
+    if type(self) is not Tensor:
+        return (_rebuild_as, (type(self), *_state_of(self)))
+    return (_rebuild, _state_of(self))
+
+
+def _state_of(tensor):
+    return (_bytes_of(tensor), tensor.shape, tensor.dtype, str(tensor.device), tensor.requires_grad)
+
+
+def _rebuild_as(kind, *state):
+    return kind(_rebuild(*state))
+
+
+@_method
+def __copy__(self):
+    return type(self)(self)
+
+
+@_method
+def __deepcopy__(self, memo):
+    if not self.is_leaf:
+        raise _hammock.ValueError("deepcopy: only leaves can be copied; detach() the tensor first")
+    copied = self.detach().clone()
+    if self.requires_grad:
+        copied.requires_grad_()
+    if type(self) is not Tensor:
+        copied = type(self)(copied)
+    memo[id(self)] = copied
+    return copied

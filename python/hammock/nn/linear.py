@@ -1,0 +1,94 @@
+"""Layers of one matrix."""
+
+import math
+
+import hammock as hm
+
+from . import init
+from .module import Module, Parameter
+
+
+class Identity(Module):
+    def __init__(self, *args, **kwargs):
+        super().__init__()
+
+    def forward(self, x):
+        return x
+
+
+class Linear(Module):
+    """x @ weight.T + bias"""
+
+    def __init__(self, in_features, out_features, bias=True, device=None, dtype=None):
+        super().__init__()
+        self.in_features, self.out_features = in_features, out_features
+        self.weight = Parameter(hm.empty([out_features, in_features], device=device, dtype=dtype))
+        self.bias = None
+        if bias:
+            self.bias = Parameter(hm.empty([out_features], device=device, dtype=dtype))
+        self.reset_parameters()
+
+    def reset_parameters(self):
+        init.kaiming_uniform_(self.weight, a=math.sqrt(5))
+        if self.bias is not None:
+            bound = 1 / math.sqrt(self.in_features) if self.in_features > 0 else 0
+            init.uniform_(self.bias, -bound, bound)
+
+    def forward(self, x):
+        return hm.linear(x, self.weight, self.bias)
+
+    def extra_repr(self):
+        return f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}"
+
+
+class Bilinear(Module):
+    """x1 @ weight @ x2 + bias"""
+
+    def __init__(self, in1_features, in2_features, out_features, bias=True):
+        super().__init__()
+        bound = 1 / math.sqrt(in1_features)
+        self.weight = Parameter(init.uniform_(hm.empty([out_features, in1_features, in2_features]), -bound, bound))
+        self.bias = Parameter(init.uniform_(hm.empty([out_features]), -bound, bound)) if bias else None
+
+    def forward(self, x1, x2):
+        result = hm.einsum("...i,oij,...j->...o", [x1, self.weight, x2])
+        return result if self.bias is None else result + self.bias
+
+
+class Embedding(Module):
+    """Rows of a table by their numbers."""
+
+    def __init__(self, num_embeddings, embedding_dim, padding_idx=None, device=None, dtype=None):
+        super().__init__()
+        self.num_embeddings, self.embedding_dim = num_embeddings, embedding_dim
+        self.padding_idx = padding_idx
+        if padding_idx is not None and padding_idx < 0:
+            self.padding_idx += num_embeddings
+        table = init.normal_(hm.empty([num_embeddings, embedding_dim], device=device, dtype=dtype))
+        if self.padding_idx is not None:
+            table[self.padding_idx] = 0
+        self.weight = Parameter(table)
+
+    def forward(self, indices):
+        return hm.embedding(indices, self.weight, self.padding_idx)
+
+    def extra_repr(self):
+        return f"{self.num_embeddings}, {self.embedding_dim}"
+
+
+class Flatten(Module):
+    def __init__(self, start_dim=1, end_dim=-1):
+        super().__init__()
+        self.start_dim, self.end_dim = start_dim, end_dim
+
+    def forward(self, x):
+        return x.flatten(self.start_dim, self.end_dim)
+
+
+class Unflatten(Module):
+    def __init__(self, dim, unflattened_size):
+        super().__init__()
+        self.dim, self.unflattened_size = dim, list(unflattened_size)
+
+    def forward(self, x):
+        return hm.unflatten(x, self.dim, self.unflattened_size)

@@ -1,0 +1,357 @@
+#include "exchange.h"
+
+#include <nanobind/stl/pair.h>
+
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "dlpack.h"
+#include "errors.h"
+#include "hammock/ops.h"
+#include "location.h"
+#include "reading.h"
+#include "release.h"
+#include "tensor_object.h"
+
+namespace hammock::python {
+namespace {
+
+// ---- Buffers
+
+struct Format {
+  char code;
+  DType dtype;
+};
+constexpr Format kFormats[] = {{'?', boolean}, {'B', u8},  {'H', u16}, {'I', u32},
+                               {'L', u64},     {'Q', u64}, {'b', i8},  {'h', i16},
+                               {'i', i32},     {'l', i64}, {'q', i64}, {'n', i64},
+                               {'N', u64},     {'e', f16}, {'f', f32}, {'d', f64}};
+
+const char* FormatOf(DType dtype) {
+  static const char* const names[] = {"?", "B", "H", "I",     "L", "b", "h",
+                                      "i", "l", "e", nullptr, "f", "d"};
+  auto index = static_cast<size_t>(dtype);
+  return index < std::size(names) ? names[index] : nullptr;
+}
+
+DType DTypeOfFormat(const char* format, Py_ssize_t item_size) {
+  std::string_view text = format ? format : "B";
+  if (text.starts_with('@') || text.starts_with('=') || text.starts_with('<'))
+    text.remove_prefix(1);
+  for (const Format& known : kFormats) {
+    if (text.size() == 1 && text[0] == known.code && InfoOf(known.dtype).bits / 8 == item_size)
+      return known.dtype;
+  }
+  throw TypeError(ErrorCode::kDTypeMismatch, std::string("tensor: elements of the format '") +
+                                                 (format ? format : "") + "' are not supported");
+}
+
+Dims SizesOf(const Py_buffer& view) {
+  if (view.ndim > kMaxRank) {
+    throw ValueError(ErrorCode::kValue, "tensor: an array of " + std::to_string(view.ndim) +
+                                            " dims; tensors have at most " +
+                                            std::to_string(kMaxRank));
+  }
+  Dims sizes;
+  for (int i = 0; i < view.ndim; ++i) sizes.push_back(view.shape[i]);
+  return sizes;
+}
+
+struct BufferView {
+  Py_buffer view{};
+  ~BufferView() { PyBuffer_Release(&view); }
+};
+
+/// A memoryview of the source, which keeps it and its memory.
+Tensor Share(PyObject* source, const Py_buffer& view, const Device& device) {
+  nb::object keeper = nb::steal(PyMemoryView_FromObject(source));
+  if (!keeper.is_valid()) ThrowPythonError();
+  PyObject* held = keeper.release().ptr();
+  return from_blob(view.buf, SizesOf(view), DTypeOfFormat(view.format, view.itemsize),
+                   BorrowedMemory([held] { ReleaseLater(held); }), device);
+}
+
+Tensor ImportBuffer(PyObject* source, const Device& device, Copy copy) {
+  BufferView buffer;
+  if (PyObject_GetBuffer(source, &buffer.view, PyBUF_FULL_RO) != 0) ThrowPythonError();
+  const Py_buffer& view = buffer.view;
+  Shape shape(DTypeOfFormat(view.format, view.itemsize), SizesOf(view));
+  bool contiguous = PyBuffer_IsContiguous(&view, 'C') != 0;
+  bool share = contiguous && view.len > 0 &&
+               (copy == Copy::kNever || (copy == Copy::kIfWritable && view.readonly));
+  if (share) return Share(source, view, device);
+  if (copy == Copy::kNever && view.len > 0) {
+    throw ValueError(ErrorCode::kValue,
+                     "asarray: copy=False, but the elements do not lie in row-major order");
+  }
+  HostTensor host(shape);
+  if (view.len > 0 && PyBuffer_ToContiguous(host.mutable_data(), &view, view.len, 'C') != 0)
+    ThrowPythonError();
+  return from_host(std::move(host), device);
+}
+
+// ---- DLPack, imports
+
+DType DTypeOfDLPack(const dlpack::DataType& type) {
+  struct Known {
+    uint8_t code, bits;
+    DType dtype;
+  };
+  using namespace dlpack;
+  static constexpr Known known[] = {{dlpack::kBool, 8, boolean},
+                                    {kUInt, 8, u8},
+                                    {kUInt, 16, u16},
+                                    {kUInt, 32, u32},
+                                    {kUInt, 64, u64},
+                                    {kInt, 8, i8},
+                                    {kInt, 16, i16},
+                                    {kInt, 32, i32},
+                                    {kInt, 64, i64},
+                                    {kFloat, 16, f16},
+                                    {kBfloat, 16, bf16},
+                                    {kFloat, 32, f32},
+                                    {kFloat, 64, f64}};
+  for (const Known& each : known) {
+    if (each.code == type.code && each.bits == type.bits && type.lanes == 1) return each.dtype;
+  }
+  throw TypeError(ErrorCode::kDTypeMismatch,
+                  "from_dlpack: elements of the code " + std::to_string(type.code) + " with " +
+                      std::to_string(type.bits) + " bits are not supported");
+}
+
+bool IsRowMajor(const dlpack::Array& array) {
+  if (!array.strides) return true;
+  int64_t expected = 1;
+  for (int i = array.ndim - 1; i >= 0; --i) {
+    if (array.shape[i] != 1 && array.strides[i] != expected) return false;
+    expected *= array.shape[i];
+  }
+  return true;
+}
+
+/// Copies strided elements into row-major ones.
+void CopyStrided(const dlpack::Array& array, int dim, const char* source, size_t size, char*& out) {
+  if (dim == array.ndim) {
+    std::memcpy(out, source, size);
+    out += size;
+    return;
+  }
+  auto stride = array.strides[dim] * static_cast<int64_t>(size);
+  for (int64_t i = 0; i < array.shape[dim]; ++i)
+    CopyStrided(array, dim + 1, source + i * stride, size, out);
+}
+
+template <class ManagedArray>
+bool IsReadOnly(const ManagedArray& managed) {
+  if constexpr (requires { managed.flags; }) return (managed.flags & dlpack::kReadOnly) != 0;
+  return false;
+}
+
+template <class ManagedArray>
+Tensor ImportCapsule(PyObject* capsule, const Device& device, Copy copy) {
+  auto* managed = static_cast<ManagedArray*>(PyCapsule_GetPointer(capsule, ManagedArray::kName));
+  if (!managed) ThrowPythonError();
+  const dlpack::Array& array = managed->array;
+  if (array.device.type != dlpack::kCpu && array.device.type != dlpack::kCudaHost) {
+    throw NotSupported(
+        ErrorCode::kNotSupported,
+        "from_dlpack: the array is on a device with memory of its own; copy it to the CPU first");
+  }
+  if (array.ndim > kMaxRank || array.ndim < 0) {
+    throw ValueError(ErrorCode::kValue,
+                     "from_dlpack: tensors have at most " + std::to_string(kMaxRank) + " dims");
+  }
+  Shape shape(DTypeOfDLPack(array.dtype),
+              Dims(std::span<const int64_t>(array.shape, static_cast<size_t>(array.ndim))));
+  CheckSizes("from_dlpack", shape.sizes());
+  const char* data = static_cast<const char*>(array.data) + array.byte_offset;
+  bool row_major = IsRowMajor(array) || shape.numel() == 0;
+  bool share = row_major && shape.numel() > 0 &&
+               (copy == Copy::kNever || (copy == Copy::kIfWritable && IsReadOnly(*managed)));
+  if (copy == Copy::kNever && !row_major) {
+    throw ValueError(ErrorCode::kValue,
+                     "from_dlpack: copy=False, but the elements do not lie in row-major order");
+  }
+  if (share) {  // the capsule calls the deleter when it dies
+    PyObject* held = Py_NewRef(capsule);
+    return from_blob(data, shape.sizes(), shape.dtype(),
+                     BorrowedMemory([held] { ReleaseLater(held); }), device);
+  }
+  if (row_major)
+    return from_blob(data, shape.sizes(), shape.dtype(), std::function<void()>(), device);
+  HostTensor host(shape);
+  char* out = static_cast<char*>(host.mutable_data());
+  CopyStrided(array, 0, data, static_cast<size_t>(InfoOf(shape.dtype()).bits / 8), out);
+  return from_host(std::move(host), device);
+}
+
+// ---- DLPack, exports
+
+dlpack::DataType DLPackType(DType dtype) {
+  const DTypeInfo& info = InfoOf(dtype);
+  uint8_t code = dtype == bf16                       ? dlpack::kBfloat
+                 : info.kind == DTypeKind::kFloat    ? dlpack::kFloat
+                 : info.kind == DTypeKind::kBool     ? dlpack::kBool
+                 : info.kind == DTypeKind::kUnsigned ? dlpack::kUInt
+                                                     : dlpack::kInt;
+  return {code, static_cast<uint8_t>(info.bits), 1};
+}
+
+/// What an exported array points to.
+struct Export {
+  HostTensor host;
+  Dims sizes, strides;
+};
+
+template <class ManagedArray>
+nb::object ExportCapsule(HostTensor host, uint64_t flags) {
+  auto owner = std::make_unique<Export>(
+      Export{host, host.shape().sizes(), ContiguousStrides(host.shape().sizes())});
+  auto managed = std::make_unique<ManagedArray>();
+  managed->array = {const_cast<void*>(host.data()),
+                    {dlpack::kCpu, 0},
+                    host.shape().rank(),
+                    DLPackType(host.dtype()),
+                    owner->sizes.begin(),
+                    owner->strides.begin(),
+                    0};
+  if constexpr (requires { managed->flags; }) {
+    managed->version = {1, 1};
+    managed->flags = flags;
+  }
+  managed->owner = owner.release();
+  managed->deleter = [](ManagedArray* self) {
+    delete static_cast<Export*>(self->owner);
+    delete self;
+  };
+  auto destroy = [](PyObject* capsule) {
+    if (!PyCapsule_IsValid(capsule, ManagedArray::kName)) return;  // a consumer has taken it over
+    auto* held = static_cast<ManagedArray*>(PyCapsule_GetPointer(capsule, ManagedArray::kName));
+    held->deleter(held);
+  };
+  nb::object capsule = nb::steal(PyCapsule_New(managed.get(), ManagedArray::kName, destroy));
+  if (!capsule.is_valid()) ThrowPythonError();
+  managed.release();
+  return capsule;
+}
+
+nb::object ExportDLPack(const Tensor& tensor, nb::handle max_version, nb::handle device,
+                        nb::handle copy) {
+  CallerLine line;
+  if (!device.is_none() && nb::cast<std::pair<int, int>>(device).first != dlpack::kCpu) {
+    PyErr_SetString(PyExc_BufferError, "Hammock exports to host memory only");
+    ThrowPythonError();
+  }
+  if (tensor.requires_grad()) {
+    PyErr_SetString(PyExc_BufferError, "a tensor that requires grad is exported by detach() first");
+    ThrowPythonError();
+  }
+  bool versioned = !max_version.is_none() && nb::cast<int>(max_version[0]) >= 1;
+  bool wants_copy = !copy.is_none() && nb::cast<bool>(copy);
+  HostTensor host = Read(tensor);
+  // Without a version there is no way to say "read-only": such a consumer gets memory of its own.
+  if (wants_copy || !versioned) {
+    if (!copy.is_none() && !wants_copy) {
+      PyErr_SetString(
+          PyExc_BufferError,
+          "without a copy only a consumer of DLPack 1 is served, which knows read-only arrays");
+      ThrowPythonError();
+    }
+    host = HostTensor::Copy(host.shape(), host.data());
+  }
+  if (!versioned) return ExportCapsule<dlpack::Managed>(std::move(host), 0);
+  return ExportCapsule<dlpack::ManagedVersioned>(
+      std::move(host), wants_copy ? dlpack::kIsCopied : dlpack::kReadOnly);
+}
+
+}  // namespace
+
+Tensor ImportDLPack(PyObject* source, const Device& device, Copy copy) {
+  nb::handle object = source;
+  nb::object capsule;
+  if (PyCapsule_CheckExact(source)) {
+    capsule = nb::borrow(source);
+  } else {
+    nb::object method = nb::getattr(object, "__dlpack__", nb::none());
+    if (method.is_none()) {
+      throw TypeError(ErrorCode::kSchema, std::string("from_dlpack: an object of type ") +
+                                              Py_TYPE(source)->tp_name + " has no __dlpack__");
+    }
+    try {
+      capsule = method(nb::arg("max_version") = nb::make_tuple(1, 1));
+    } catch (nb::python_error& error) {  // a producer from before version 1
+      if (!error.matches(PyExc_TypeError)) throw;
+      capsule = method();
+    }
+  }
+  if (PyCapsule_IsValid(capsule.ptr(), dlpack::ManagedVersioned::kName)) {
+    return ImportCapsule<dlpack::ManagedVersioned>(capsule.ptr(), device, copy);
+  }
+  if (PyCapsule_IsValid(capsule.ptr(), dlpack::Managed::kName)) {
+    return ImportCapsule<dlpack::Managed>(capsule.ptr(), device, copy);
+  }
+  throw TypeError(ErrorCode::kSchema,
+                  "from_dlpack: __dlpack__ returned no capsule of DLPack, or one that was used");
+}
+
+Tensor Import(PyObject* source, const Device& device, Copy copy) {
+  if (PyObject_CheckBuffer(source)) return ImportBuffer(source, device, copy);
+  if (PyObject_HasAttrString(source, "__dlpack__")) return ImportDLPack(source, device, copy);
+  nb::object array = nb::handle(source).attr("__array__")();
+  if (!PyObject_CheckBuffer(array.ptr())) {
+    throw TypeError(ErrorCode::kSchema, "tensor: __array__ returned no array");
+  }
+  return ImportBuffer(array.ptr(), device, copy);
+}
+
+int GetBuffer(PyObject* self, Py_buffer* view, int flags) {
+  view->obj = nullptr;
+  try {
+    CallerLine line;
+    const Tensor& tensor = TensorOf(self);
+    const char* format = FormatOf(tensor.dtype());
+    if ((flags & PyBUF_WRITABLE) == PyBUF_WRITABLE || !format || tensor.requires_grad()) {
+      PyErr_SetString(PyExc_BufferError,
+                      !format ? "bfloat16 has no buffer format: cast it first"
+                      : tensor.requires_grad()
+                          ? "a tensor that requires grad is exported by detach() first"
+                          : "exports of tensors are read-only; numpy.array(x) makes a copy that "
+                            "can be written");
+      return -1;
+    }
+    HostTensor host = Read(tensor);
+    auto owner = std::make_unique<Export>(
+        Export{host, host.shape().sizes(), ContiguousStrides(host.shape().sizes())});
+    for (int64_t& stride : owner->strides) stride *= InfoOf(host.dtype()).bits / 8;
+    *view = {};
+    view->buf = const_cast<void*>(host.data());
+    view->len = host.bytes();
+    view->itemsize = InfoOf(host.dtype()).bits / 8;
+    view->readonly = 1;
+    view->ndim = host.shape().rank();
+    view->format = (flags & PyBUF_FORMAT) ? const_cast<char*>(format) : nullptr;
+    static_assert(sizeof(Py_ssize_t) == sizeof(int64_t));
+    view->shape =
+        (flags & PyBUF_ND) ? reinterpret_cast<Py_ssize_t*>(owner->sizes.begin()) : nullptr;
+    view->strides = (flags & PyBUF_STRIDES) == PyBUF_STRIDES
+                        ? reinterpret_cast<Py_ssize_t*>(owner->strides.begin())
+                        : nullptr;
+    view->internal = owner.release();
+    view->obj = Py_NewRef(self);
+    return 0;
+  } catch (...) {
+    SetPythonError();
+    return -1;
+  }
+}
+
+void ReleaseBuffer(PyObject*, Py_buffer* view) { delete static_cast<Export*>(view->internal); }
+
+void AddExchange(nb::module_& module) {
+  module.def("export_dlpack", ExportDLPack, nb::arg("tensor"), nb::arg("max_version").none(),
+             nb::arg("device").none(), nb::arg("copy").none());
+}
+
+}  // namespace hammock::python

@@ -1,0 +1,20 @@
+#pragma once
+/// Memory that is shared with other libraries: the buffer protocol and DLPack.
+
+#include "create.h"
+#include "python_api.h"
+
+namespace hammock::python {
+
+/// The elements of a buffer, of DLPack's or of an object with `__array__`.
+Tensor Import(PyObject* source, const Device& device, Copy copy);
+Tensor ImportDLPack(PyObject* source, const Device& device, Copy copy);
+
+/// Slots of Tensor. Exports are read-only views that keep the memory as it is.
+int GetBuffer(PyObject* self, Py_buffer* view, int flags);
+void ReleaseBuffer(PyObject* self, Py_buffer* view);
+
+/// `__dlpack__` and `__dlpack_device__` of tensors.
+void AddExchange(nb::module_& module);
+
+}  // namespace hammock::python

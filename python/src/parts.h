@@ -1,0 +1,19 @@
+#pragma once
+/// The parts of the extension that nanobind binds; each adds its names to the module.
+
+#include "python_api.h"
+
+namespace hammock::python {
+
+/// Gradients: backward, grad, jvp, checkpoint, custom functions, grad mode.
+void AddAutograd(nb::module_& module);
+/// Steps, compiled functions, guards, explanations.
+void AddExecution(nb::module_& module);
+/// Options and metrics.
+void AddSettings(nb::module_& module);
+/// Optimisers, clipping, the loss scale.
+void AddOptim(nb::module_& module);
+/// Safetensors.
+void AddFiles(nb::module_& module);
+
+}  // namespace hammock::python

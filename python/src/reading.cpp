@@ -1,0 +1,34 @@
+#include "reading.h"
+
+#include "errors.h"
+#include "gil.h"
+#include "hammock/interrupt.h"
+
+namespace hammock::python {
+namespace {
+
+/// Python runs the handlers of signals on its main thread, between instructions; here it is asked
+/// to, so that Ctrl-C ends a wait.
+void CheckSignals() {
+  if (!Py_IsInitialized()) return;
+  nb::gil_scoped_acquire gil;
+  if (PyErr_CheckSignals() != 0) ThrowPythonError();
+}
+
+}  // namespace
+
+HostTensor Read(const Tensor& tensor) {
+  Tensor held = tensor;  // another thread may let go of the object meanwhile
+  WithoutGil no_gil;
+  return held.host(Location());
+}
+
+Scalar Item(const Tensor& tensor) {
+  Tensor held = tensor;
+  WithoutGil no_gil;
+  return held.item(Location());
+}
+
+void AddInterrupts() { SetWaitCheck(CheckSignals); }
+
+}  // namespace hammock::python

@@ -1,0 +1,159 @@
+"""Steps, compiled functions and guards."""
+
+import gc
+import weakref
+
+import pytest
+
+import hammock as hm
+from hammock import nn, optim
+
+
+def test_a_step_runs_at_its_end():
+    x = hm.ones(4)
+    with hm.step():
+        x += 1
+        y = x * 2
+    hm.wait_device_ops()
+    with hm.no_execution("the step has run"):
+        assert not y.is_pending
+    assert y.tolist() == [4] * 4
+    with pytest.raises(KeyError):
+        with hm.step():
+            raise KeyError
+    assert (x + 1).tolist() == [3] * 4
+
+
+def test_no_execution_names_the_trigger():
+    with pytest.raises(hm.HammockError, match="test_compile.py"):
+        with hm.no_execution("nothing runs here"):
+            (hm.ones(2) + 1).tolist()
+
+
+def test_expect_no_recompile():
+    x = hm.tensor([1.0] * 5)
+    (x * 2).tolist()
+    with hm.expect_no_recompile():
+        (x * 3).tolist()
+        with pytest.raises(hm.HammockError):
+            (x * 3 - x.exp()).sin().tolist()
+    assert "test_compile.py" in hm.explain() and repr(hm.explain()) == str(hm.explain())
+    assert hm.explain()._repr_html_().startswith("<pre>")
+
+
+def test_compile_traces_once_a_signature():
+    runs = []
+
+    @hm.compile
+    def f(x, scale, *, parts=()):
+        """doc"""
+        runs.append(1)
+        return {"sum": x.sum() * scale, "parts": [part + 1 for part in parts]}
+
+    assert f.__doc__ == "doc" and f.__name__ == "f"
+    for scale in (1.0, 2.0, 3.0):
+        assert f(hm.ones(3), scale)["sum"].item() == 3 * scale
+    assert len(runs) == f.traces == 1
+    assert f(hm.ones(3), 2, parts=(hm.zeros(1), hm.ones(2)))["parts"][1].tolist() == [2, 2]
+    f(hm.ones(4), 2.0)
+    assert f.traces == len(runs) > 2
+
+
+def test_static_arguments_choose_the_trace():
+    @hm.compile(static_argnames="power")
+    def f(x, mode, power=2):
+        return x**power if mode == "pow" else x
+
+    x = hm.tensor([3.0])
+    assert f(x, "pow", power=2).item() == 9 and f(x, "pow", power=3).item() == 27 and f(x, "no").item() == 3
+    with pytest.raises(TypeError, match="hashable"):
+        f(x, {1})
+    with pytest.raises(TypeError, match="must return tensors"):
+        hm.compile(lambda x: "text")(x)
+
+
+def test_training_step_finds_its_state():
+    net, x, y = nn.Sequential(nn.Linear(4, 8), nn.Dropout(0.1), nn.ReLU(), nn.Linear(8, 3)), hm.randn(16, 4), hm.arange(16) % 3
+    optimizer = optim.Adam(net.parameters(), lr=0.02)
+
+    @hm.compile
+    def train(x, y):
+        optimizer.zero_grad()
+        loss = hm.cross_entropy(net(x), y)
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    losses = [train(x, y).item() for _ in range(60)]
+    assert losses[-1] < losses[0] * 0.8 and train.traces == 1
+    optimizer.param_groups[0]["lr"] = 0.0
+    before = net[0].weight.tolist()
+    train(x, y)
+    assert net[0].weight.tolist() == before and train.traces == 1
+    net.eval()
+    train(x, y)
+    assert train.traces == 2
+
+
+def test_unknown_state_is_refused_with_its_line():
+    holder = {"w": [hm.ones(2)]}
+
+    class Hidden:
+        def __init__(self):
+            self.w = hm.ones(2)
+
+    hidden = Hidden()
+    assert hm.compile(lambda x: x + holder["w"][0])(hm.ones(2)).tolist() == [2, 2]
+    with pytest.raises(ValueError, match="neither an argument nor in the list of its state"):
+        hm.compile(lambda x: x + hidden.w)(hm.ones(2))
+    assert hm.compile(lambda x: x + hidden.w, state=[hidden.w])(hm.ones(2)).tolist() == [2, 2]
+
+
+def test_methods_compile_for_each_object_and_are_freed():
+    class Net(nn.Module):
+        def __init__(self, n):
+            super().__init__()
+            self.fc = nn.Linear(n, 1)
+
+        @hm.compile
+        def forward(self, x):
+            return self.fc(x)
+
+    for n in (2, 3):
+        net = Net(n)
+        assert net(hm.ones(4, n)).shape == (4, 1) and net.forward.traces == 1
+    gone = weakref.ref(net)
+    del net
+    gc.collect()
+    (hm.ones(1) + 1).tolist()
+    assert gone() is None
+
+
+def test_errors_of_the_function_come_through():
+    @hm.compile
+    def f(x):
+        raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        f(hm.ones(1))
+
+    @hm.compile
+    def g(x):
+        return hm.ones(1) * x.item()
+
+    with pytest.raises(hm.HammockError):
+        g(hm.ones(1))
+    assert (hm.ones(1) + 1).item() == 2
+
+
+def test_eager_mode_and_settings():
+    with hm.eager():
+        assert not (hm.ones(2) + 1).is_pending
+    assert hm.config.get("eager") == "false" and "eager" in hm.config.names()
+    with pytest.raises(ValueError, match="did you mean"):
+        hm.config.set("eagre", True)
+    with pytest.raises(TypeError):
+        hm.config.set("trim_graph_size", "many")
+    assert hm.cache_stats()["entries"] > 0 and hm.metrics.counter("no such counter") is None and hm.metrics.report()
+    x = hm.ones(2) + 1
+    assert "add" in hm.graph_text([x])

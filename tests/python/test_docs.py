@@ -1,0 +1,28 @@
+"""The examples of the pages run, and so do those of docstrings."""
+
+import doctest
+import importlib
+import pathlib
+import re
+
+import pytest
+
+import hammock
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+@pytest.mark.parametrize("page", ["docs/python.md", "README.md"])
+def test_examples_of_pages_run(page, capsys):
+    blocks = re.findall(r"^```python\n(.*?)^```", (ROOT / page).read_text(), re.M | re.S)
+    assert blocks
+    names = {}
+    for number, block in enumerate(blocks):
+        exec(compile(block, f"{page}, block {number}", "exec"), names)
+
+
+@pytest.mark.parametrize("name", ["hammock", "hammock._autograd", "hammock._compile", "hammock.nn.module"])
+def test_docstrings_run(name):
+    module = importlib.import_module(name)
+    result = doctest.testmod(module, extraglobs={"hm": hammock})
+    assert result.attempted > 0 and result.failed == 0

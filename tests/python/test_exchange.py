@@ -1,0 +1,153 @@
+"""Memory that is exchanged with other libraries."""
+
+import array
+import gc
+import resource
+
+import numpy as np
+import pytest
+
+import hammock as hm
+
+DTYPES = ["bool", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64", "float16", "float32", "float64"]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_numpy_both_ways(dtype):
+    n = (np.arange(6).reshape(2, 3) % 2).astype(dtype)
+    for x in (hm.tensor(n), hm.asarray(n), hm.from_numpy(n), hm.from_dlpack(n), hm.asarray(n, copy=False)):
+        assert x.dtype.name == dtype and x.shape == (2, 3)
+        np.testing.assert_array_equal(x.numpy(), n)
+        assert x.numpy().dtype == n.dtype
+        np.testing.assert_array_equal(np.from_dlpack(x), n)
+
+
+def test_strided_arrays_are_copied_in_order():
+    n = np.arange(24.0).reshape(2, 3, 4)
+    for view in (n.T, n[:, ::2], n[::-1], n[..., 1], n[:0]):
+        np.testing.assert_array_equal(hm.tensor(view), view)
+    np.testing.assert_array_equal(hm.from_dlpack(n.T), n.T)
+    with pytest.raises(ValueError):
+        hm.asarray(n.T, copy=False)
+
+
+def test_imports_copy_at_the_call():
+    n = np.zeros(3, dtype=np.float32)
+    copies = [hm.tensor(n), hm.asarray(n), hm.from_numpy(n), hm.from_dlpack(n)]
+    n[:] = 7
+    for x in copies:
+        assert x.tolist() == [0, 0, 0]
+
+
+def test_memory_is_shared_where_it_cannot_change_or_where_the_caller_says_so():
+    n = np.ones(1000, dtype=np.float32)
+    n.flags.writeable = False
+    x = hm.asarray(n)
+    assert (x + 1).sum().item() == 2000
+    w = np.ones(4, dtype=np.float32)
+    y = hm.asarray(w, copy=False) * 2
+    assert y.tolist() == [2, 2, 2, 2]
+
+
+def test_a_change_of_shared_memory_is_found():
+    if hm.config.get("check_borrowed") != "true":
+        pytest.skip("the option check_borrowed is off")
+    w = np.ones(4, dtype=np.float32)
+    y = hm.asarray(w, copy=False) * 2
+    w[0] = 5
+    with pytest.raises(ValueError, match="test_exchange.py"):
+        y.tolist()
+
+
+def test_exports_are_read_only_and_keep_their_values():
+    x = hm.tensor([1.0, 2.0, 3.0]) * 2
+    n = x.numpy()
+    assert not n.flags.writeable
+    with pytest.raises((ValueError, BufferError)):
+        n[0] = 1
+    x += 1
+    assert x.tolist() == [3, 5, 7] and n.tolist() == [2, 4, 6]
+    with hm.step():
+        x *= 0
+    hm.wait_device_ops()
+    assert n.tolist() == [2, 4, 6]
+    copied = np.array(x)
+    copied[0] = 9
+    assert x.tolist() == [0, 0, 0]
+    with pytest.raises(BufferError):
+        memoryview(hm.ones(2).requires_grad_())
+
+
+def test_exported_memory_outlives_its_tensor():
+    n = (hm.ones(1000) * 3).numpy()
+    gc.collect()
+    hm.zeros(1000).tolist()
+    assert n.sum() == 3000
+
+
+def test_other_buffers():
+    assert hm.tensor(array.array("d", [1, 2])).dtype is hm.float64
+    assert hm.tensor(memoryview(b"\x01\x02")).tolist() == [1, 2]
+    assert hm.tensor(bytearray(3)).dtype is hm.uint8
+    for bad in (np.zeros(2, dtype=complex), np.zeros(2, dtype=">f4"), np.array(["a"]), np.array([object()])):
+        with pytest.raises((TypeError, ValueError, BufferError)):
+            hm.tensor(bad)
+    with pytest.raises(ValueError):
+        hm.tensor(np.zeros((1,) * 9))
+
+
+def test_dlpack_protocol():
+    x = hm.tensor([[1.0, 2.0]])
+    assert x.__dlpack_device__() == (1, 0)
+    assert hm.from_dlpack(x).tolist() == [[1, 2]]
+    assert hm.from_dlpack(x.to(hm.bfloat16)).dtype is hm.bfloat16
+    assert hm.from_dlpack(x.__dlpack__()).tolist() == [[1, 2]]  # unversioned
+    assert not np.from_dlpack(x).flags.writeable
+    for bad in (1, object(), None):
+        with pytest.raises(TypeError):
+            hm.from_dlpack(bad)
+    with pytest.raises(BufferError):
+        x.__dlpack__(dl_device=(2, 0))
+    with pytest.raises(BufferError):
+        hm.tensor([1.0], requires_grad=True).__dlpack__()
+
+
+def test_mixed_operands():
+    x = hm.ones(2)
+    with pytest.raises(TypeError):
+        np.ones(2) + x
+    assert (np.float32(2) * x).tolist() == [2, 2] and (x * np.float64(2)).dtype is hm.float32
+    assert np.asarray(x, dtype=np.float64).dtype == np.float64 and np.sum(np.asarray(x)) == 2
+    with pytest.raises(TypeError, match="bfloat16"):
+        x.to(hm.bfloat16).numpy()
+
+
+def test_ten_thousand_imports_leak_nothing():
+    n, r = np.ones(1024, dtype=np.float32), np.ones(1024, dtype=np.float32)
+    r.flags.writeable = False
+
+    def once():
+        for _ in range(1000):
+            (hm.tensor(n), hm.asarray(r), hm.from_dlpack(n), hm.asarray(n, copy=False), hm.tensor([1.0, 2.0]))
+        hm.ones(2).numpy()
+
+    once()
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    for _ in range(10):
+        once()
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 16 * 1024  # KB
+
+
+def test_torch_both_ways():
+    torch = pytest.importorskip("torch")
+    t = torch.arange(6.0).reshape(2, 3).t()
+    x = hm.from_torch(t)
+    assert x.tolist() == t.tolist()
+    t[0, 0] = 9
+    assert x[0, 0].item() == 0
+    back = hm.to_torch(x * 2)
+    back[0, 0] = 5
+    assert back.dtype == torch.float32 and (x * 2)[0, 0].item() == 0
+    assert hm.to_torch(hm.ones(2, dtype=hm.bfloat16)).dtype == torch.bfloat16
+    assert hm.from_torch(torch.ones(2, requires_grad=True)).tolist() == [1, 1]
+    assert hm.tensor(torch.ones(2)).tolist() == [1, 1]

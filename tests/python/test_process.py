@@ -1,0 +1,232 @@
+"""Where things come from; threads, signals, forks, exits."""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+
+import pytest
+
+import hammock as hm
+
+
+def run(code, *, input=None, env=None, timeout=120):
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=timeout,
+                          input=input, env={**os.environ, **(env or {})})
+    return done.returncode, done.stdout, done.stderr
+
+
+def line_of(function):
+    return function.__code__.co_firstlineno + 1
+
+
+def test_errors_name_the_python_line():
+    def fails():
+        hm.ones(2, 2) @ hm.ones(3, 3)
+
+    with pytest.raises(ValueError) as raised:
+        fails()
+    assert raised.value.where == f"test_process.py:{line_of(fails)}" and raised.value.code == "HM0002"
+    assert "inner sizes differ" in raised.value.message
+
+
+def test_late_errors_name_the_line_of_the_op():
+    x = hm.arange(4)
+    bad = hm.tensor([9])
+
+    def fails():
+        return x[bad] + 1
+
+    y = fails()
+    for _ in range(2):  # every time
+        with pytest.raises(IndexError) as raised:
+            y.tolist()
+        assert raised.value.where == f"test_process.py:{line_of(fails)}"
+
+
+def test_layers_name_the_line_of_their_caller():
+    layer = hm.nn.Linear(2, 3)
+
+    def fails():
+        return layer(hm.ones(1, 5))
+
+    with pytest.raises(ValueError) as raised:
+        fails()
+    assert raised.value.where == f"test_process.py:{line_of(fails)}"
+
+
+def test_lambdas_comprehensions_and_generators_have_lines():
+    places = [(hm.ones(1) + 1).summary(), (lambda: hm.ones(1) + 1)().summary(), *[(hm.ones(1) + i).summary() for i in range(2)],
+              next((hm.ones(1) + i).summary() for i in range(2)), *map(lambda i: (hm.ones(1) + i).summary(), [1])]
+    first = line_of(test_lambdas_comprehensions_and_generators_have_lines)
+    for place in places:
+        assert int(place.rsplit(":", 1)[1]) in (first, first + 1), place
+
+
+def test_exceptions_derive_from_builtins():
+    for ours, builtin in [(hm.ValueError, ValueError), (hm.TypeError, TypeError), (hm.IndexError, IndexError),
+                          (hm.NotSupported, NotImplementedError), (hm.OutOfMemory, MemoryError), (hm.CompileError, RuntimeError),
+                          (hm.DeviceError, RuntimeError), (hm.InternalError, RuntimeError)]:
+        assert issubclass(ours, builtin) and issubclass(ours, hm.HammockError)
+    with pytest.raises(IndexError):
+        hm.ones(2).sum(dim=5)
+
+
+def test_waits_release_the_gil():
+    x = hm.ones(600, 600)
+    for _ in range(40):
+        x = x @ x / 600
+    ticks = []
+
+    def tick():
+        while not done.is_set():
+            ticks.append(time.perf_counter())
+            time.sleep(0.001)
+
+    done = threading.Event()
+    thread = threading.Thread(target=tick)
+    thread.start()
+    start = time.perf_counter()
+    x.sum().item()
+    took = time.perf_counter() - start
+    done.set()
+    thread.join()
+    assert took < 0.05 or len(ticks) > 3
+
+
+def test_threads_compute_on_their_own():
+    failures = []
+
+    def work(seed):
+        try:
+            for i in range(50):
+                x = hm.full([16], float(seed + i))
+                if (x * 2 + 1).sum().item() != 16 * (2 * (seed + i) + 1):
+                    failures.append((seed, i))
+        except Exception as error:  # noqa: BLE001
+            failures.append(error)
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+
+
+def test_ctrl_c_ends_a_wait_and_leaves_everything_usable():
+    code, out, err = run("""
+        import os, signal, threading, time
+        import hammock as hm
+        x = hm.ones(1500, 1500)
+        y = x
+        for _ in range(60):
+            y = y @ x / 1500
+        hm.sync([y], wait=False)
+        threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+        start = time.perf_counter()
+        try:
+            y.sum().item()
+            print("finished")
+        except KeyboardInterrupt:
+            print("interrupted", time.perf_counter() - start < 2)
+        print((hm.ones(3) + 1).sum().item(), round(y[0, 0].item()))
+    """)
+    assert code == 0, err
+    assert out.split("\n")[0] in ("interrupted True", "finished") and out.split("\n")[1] == "6.0 1"
+
+
+def test_fork_after_use_raises_and_spawn_works():
+    code, out, err = run("""
+        import os, sys
+        import hammock as hm
+        (hm.ones(2) + 1).tolist()
+        child = os.fork()
+        if child == 0:
+            try:
+                (hm.ones(2) + 1).tolist()
+                print("worked", flush=True)
+            except hm.HammockError as error:
+                print(error.code, flush=True)
+            os._exit(0)
+        os.waitpid(child, 0)
+        print((hm.ones(2) + 1).tolist())
+    """)
+    assert code == 0 and out.split("\n")[:2] == ["HM0030", "[2.0, 2.0]"], (out, err)
+
+
+@pytest.mark.parametrize("ending", ["", "sys.exit(0)", "raise SystemExit", "del y", "import gc; gc.collect()", "os._exit(0)",
+                                    "hm.later = y", "threading.Thread(target=lambda: y.sum().item()).start()",
+                                    "sys.modules['keep'] = y", "y.register_hook(print) if y.requires_grad else None",
+                                    "threading.Thread(target=lambda: y.sum().item(), daemon=True).start()"])
+def test_exit_with_steps_in_flight_is_clean(ending):
+    code, out, err = run(f"""
+        import os, sys, threading
+        import hammock as hm
+        import numpy as np
+        n = np.ones((300, 300), dtype=np.float32)
+        x = hm.asarray(n, copy=False)
+        y = x
+        for _ in range(20):
+            y = y @ x / 300
+        hm.sync([y], wait=False)
+        z = y + 1
+        print("end", flush=True)
+        {ending}
+    """)
+    assert code == 0 and out.startswith("end") and err == "", (code, out, err)
+
+
+def test_import_needs_nothing_and_is_quick():
+    code, out, err = run("""
+        import sys, time
+        start = time.perf_counter()
+        import hammock
+        took = time.perf_counter() - start
+        heavy = [name for name in ("numpy", "torch", "inspect", "asyncio") if name in sys.modules]
+        print(took < 1.0, heavy)
+    """)
+    assert code == 0 and out.startswith("True"), (out, err)
+    assert "numpy" not in out
+
+
+@pytest.mark.parametrize("order", ["torch, hammock", "hammock, torch"])
+def test_pytorch_and_hammock_in_one_process(order):
+    pytest.importorskip("torch")
+    code, out, err = run(f"""
+        import {order}
+        import time
+        import hammock as hm
+        torch.set_num_threads(1)
+        a, x = torch.ones(256, 256), hm.ones(256, 256)
+        assert (a @ a)[0, 0].item() == (x @ x)[0, 0].item() == 256
+        c = torch.nn.functional.conv2d(torch.ones(1, 3, 16, 16), torch.ones(4, 3, 3, 3))
+        d = hm.conv2d(hm.ones(1, 3, 16, 16), hm.ones(4, 3, 3, 3))
+        assert c.sum().item() == d.sum().item()
+        assert abs(torch.linalg.det(torch.eye(8) * 2).item() - hm.linalg_det(hm.eye(8) * 2).item()) < 1e-3
+        assert hm.from_torch(a @ a).tolist() == (x @ x).tolist()
+        print("fine")
+    """, timeout=300)
+    assert code == 0 and out == "fine\n", (code, out, err)
+
+
+def test_pytorch_keeps_its_speed():
+    pytest.importorskip("torch")
+    measure = """
+        import time, {imports}
+        torch.set_num_threads(1)
+        {use}
+        a = torch.ones(384, 384)
+        best = 1e9
+        for _ in range(60):
+            start = time.perf_counter()
+            a @ a
+            best = min(best, time.perf_counter() - start)
+        print(best)
+    """
+    alone = float(run(measure.format(imports="torch", use=""), timeout=300)[1])
+    beside = float(run(measure.format(imports="hammock as hm, torch", use="(hm.ones(64, 64) @ hm.ones(64, 64)).tolist()"), timeout=300)[1])
+    assert beside < alone * 1.5, (alone, beside)
