@@ -88,6 +88,12 @@ HAMMOCK_API Any read_output(const std::string& path, const Module& module, size_
 /// A tensor in a file of its own.
 HAMMOCK_API HostTensor read_tensor(const std::string& path, Location at = Location::current());
 
+/// Writes `forward`, which must be a graph (see `Module::trace`), as an ONNX file: parameters are
+/// initialisers under their names, free dims are symbolic. Opsets 14 to 17. NotSupported lists the
+/// ops that ONNX lacks or that are not written yet.
+HAMMOCK_API void save(const Module& module, const std::string& path, int opset = 17,
+                      Location at = Location::current());
+
 /// An operator that `load` knows, for a range of opset versions.
 struct OperatorRange {
   std::string domain;  ///< empty: ai.onnx

@@ -67,6 +67,37 @@ TEST_F(OnnxLoad, SymbolicDimsAreFreeInTheGraph) {
   std::filesystem::remove(path);
 }
 
+TEST_F(OnnxLoad, SavedGraphsAreReadBack) {
+  ModulePtr module = Load(Linear());
+  std::string path = ::testing::TempDir() + "onnx_saved.onnx";
+  EXPECT_THROW(save(*module, path), ValueError);  // no graph yet
+  trace(*module);
+  save(*module, path);
+  ModulePtr again = load(path);
+  EXPECT_EQ(again->named_parameters()[0].first, "fc.weight");
+  EXPECT_EQ(inputs(*again)[0].name, "x");
+  EXPECT_FALSE(inputs(*again)[0].dims[0].size);  // still free
+  Tensor y = Call(*again, {ones({5, 4})});
+  EXPECT_EQ(y.sizes(), (Dims{5, 3}));
+  EXPECT_EQ(y[4].to_vector<float>(), (std::vector<float>{23, 0, 30}));
+  std::filesystem::remove(path);
+}
+
+TEST_F(OnnxLoad, OpsThatAreNotWrittenAreListed) {
+  Module module("Sorted");
+  module.define("forward(Tensor x) -> Tensor", [](Module&, const std::vector<Any>& args) {
+    return Any(cumsum(std::get<0>(sort(args[0].ToTensor())), 0));
+  });
+  module.trace("forward", {ones({4})});
+  try {
+    save(module, ::testing::TempDir() + "onnx_never.onnx");
+    FAIL() << "it was written";
+  } catch (const NotSupported& error) {
+    EXPECT_NE(error.message().find("sort: 1"), std::string::npos) << error.message();
+    EXPECT_NE(error.message().find("scan: 1"), std::string::npos) << error.message();
+  }
+}
+
 TEST_F(OnnxLoad, DeclaresItsInputs) {
   ModulePtr module = Load(Linear());
   std::vector<DeclaredValue> declared = inputs(*module);

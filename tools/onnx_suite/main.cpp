@@ -33,6 +33,7 @@ command line.
   --part           DIR is a part of the suite: the list may have cases that it lacks
   --rtol X, --atol X   tolerances of floats; by default 1e-3 and 1e-5
   --traced         make `forward` a graph first, where that is possible, and run the graph
+  --save DIR       make `forward` a graph, write it as DIR/NAME.onnx, and run what was read back
   --verbose        print every case
   --json FILE      write the results
 )";
@@ -42,7 +43,7 @@ struct UsageError {
 };
 
 struct CommandLine {
-  std::string dir, device, only, json;
+  std::string dir, device, only, json, save;
   std::vector<std::string> known;
   double rtol = 1e-3, atol = 1e-5;
   bool verbose = false, traced = false, part = false;
@@ -71,6 +72,8 @@ CommandLine ParseCommandLine(const std::vector<std::string>& arguments) {
       line.atol = std::stod(value(option));
     } else if (option == "--verbose") {
       line.verbose = true;
+    } else if (option == "--save") {
+      line.save = value(option);
     } else if (option == "--part") {
       line.part = true;
     } else if (option == "--traced") {
@@ -151,7 +154,15 @@ std::string RunDataSet(Module& module, const fs::path& folder, const CommandLine
     } catch (const ValueError&) {
     }
   }
-  Any result = module.run_method("forward", inputs);
+  ModulePtr again;
+  if (!line.save.empty()) {
+    std::string path =
+        (fs::path(line.save) / (folder.parent_path().filename().string() + ".onnx")).string();
+    onnx::trace(module, inputs, {.free = false});
+    onnx::save(module, path);
+    again = onnx::load(path);
+  }
+  Any result = (again ? *again : module).run_method("forward", inputs);
   size_t outputs = onnx::outputs(module).size();
   AnyList results = outputs == 1 ? AnyList{result} : result.ToList();
   for (size_t i = 0; i < outputs; ++i) {
