@@ -2,7 +2,6 @@
 /// A typed number. Literals give bool, i64, f64 or c128; `To` converts as a cast does.
 
 #include <bit>
-#include <complex>
 #include <concepts>
 #include <cstdint>
 #include <iosfwd>
@@ -26,8 +25,8 @@ class HAMMOCK_API Scalar {
   Scalar(float value) : Scalar(static_cast<double>(value)) {}                           // NOLINT
   Scalar(Half value) : Scalar(static_cast<double>(static_cast<float>(value))) {}        // NOLINT
   Scalar(BFloat16 value) : Scalar(static_cast<double>(static_cast<float>(value))) {}    // NOLINT
-  template <std::floating_point T>
-  Scalar(const std::complex<T>& value)  // NOLINT
+  template <ComplexNumber T>
+  Scalar(const T& value)  // NOLINT
       : bits_(std::bit_cast<uint64_t>(static_cast<double>(value.real()))),
         imag_bits_(std::bit_cast<uint64_t>(static_cast<double>(value.imag()))),
         dtype_(DType::kC128) {}
@@ -40,7 +39,6 @@ class HAMMOCK_API Scalar {
 
   double ToDouble() const;  ///< of a complex number the real part
   int64_t ToInt() const;    ///< truncates toward zero; u64 keeps its bits
-  std::complex<double> ToComplex() const { return {ToDouble(), imag()}; }
   double imag() const { return std::bit_cast<double>(imag_bits_); }
   bool ToBool() const;
   /// As a C++ number; a fraction is truncated. ValueError, which `what` begins, where the value
@@ -94,9 +92,9 @@ T Scalar::As(const char* what) const {
   constexpr int kBits = 8 * sizeof(T);
   if constexpr (std::same_as<T, bool>) {
     return ToBool();
-  } else if constexpr (std::same_as<T, std::complex<float>> ||
-                       std::same_as<T, std::complex<double>>) {
-    return T(ToComplex());
+  } else if constexpr (ComplexNumber<T>) {
+    using Part = typename T::value_type;
+    return T(static_cast<Part>(ToDouble()), static_cast<Part>(imag()));
   } else if constexpr (std::integral<T>) {
     CheckReal(what);
     return static_cast<T>(IntegerBits(what, std::is_signed_v<T>, kBits));

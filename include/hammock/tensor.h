@@ -208,8 +208,8 @@ class HAMMOCK_API TensorArg {
   requires std::is_arithmetic_v<T> || std::same_as<T, Half> || std::same_as<T, BFloat16> TensorArg(
       T value, Location at = Location::current())
       : scalar_(value), at_(at) {}  // NOLINT
-  template <std::floating_point T>
-  TensorArg(const std::complex<T>& value, Location at = Location::current())  // NOLINT
+  template <ComplexNumber T>
+  TensorArg(const T& value, Location at = Location::current())  // NOLINT
       : scalar_(value), at_(at) {}
   TensorArg(const Scalar& value, Location at = Location::current())  // NOLINT
       : scalar_(value), at_(at) {}

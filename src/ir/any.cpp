@@ -91,11 +91,9 @@ void Print(std::string& out, const Any& value, int depth) {
 Object::~Object() = default;
 
 Any::Any(std::string value) : Any(Kind::kString, std::make_shared<std::string>(std::move(value))) {}
-Any::Any(const std::complex<double>& value)
-    : Any(Kind::kComplex, std::make_shared<std::complex<double>>(value)) {}
 Any::Any(const Scalar& value)
     : Any(value.IsBool()       ? Any(value.ToBool())
-          : value.IsComplex()  ? Any(value.ToComplex())
+          : value.IsComplex()  ? Any(Kind::kComplex, std::make_shared<Scalar>(value))
           : value.IsFloating() ? Any(value.ToDouble())
                                : Any(value.ToInt())) {}
 Any::Any(AnyList value) : Any(Kind::kList, std::make_shared<AnyList>(std::move(value))) {}
@@ -166,7 +164,7 @@ Scalar Any::ToScalar(Location at) const {
   if (kind_ == Kind::kBool) return Scalar(bits_ != 0);
   if (kind_ == Kind::kInt) return Scalar(bits_);
   if (kind_ == Kind::kFloat) return Scalar(std::bit_cast<double>(bits_));
-  if (kind_ == Kind::kComplex) return Scalar(*static_cast<std::complex<double>*>(held_.get()));
+  if (kind_ == Kind::kComplex) return *static_cast<Scalar*>(held_.get());
   WrongType("a number", *this, at);
 }
 

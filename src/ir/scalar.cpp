@@ -1,6 +1,7 @@
 #include "hammock/scalar.h"
 
 #include <cmath>
+#include <complex>
 #include <cstring>
 #include <ostream>
 
@@ -14,7 +15,7 @@ namespace {
 // The number itself, as the type that holds it.
 template <class F>
 decltype(auto) VisitHeld(const Scalar& scalar, F&& f) {
-  if (scalar.IsComplex()) return f(scalar.ToComplex());
+  if (scalar.IsComplex()) return f(scalar.As<std::complex<double>>());
   if (scalar.IsFloating()) return f(std::bit_cast<double>(scalar.bits()));
   if (scalar.dtype() == DType::kU64) return f(scalar.bits());
   return f(static_cast<int64_t>(scalar.bits()));

@@ -1,6 +1,7 @@
 #include "module/value_bytes.h"
 
 #include <bit>
+#include <complex>
 
 #include "hammock/ir/function.h"
 #include "hammock/ir/graph.h"

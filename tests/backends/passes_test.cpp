@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <complex>
 #include <random>
 #include <set>
 
@@ -315,7 +316,8 @@ void ExpectNear(const std::vector<HostTensor>& actual, const std::vector<HostTen
     ASSERT_EQ(actual[k].shape(), expected[k].shape());
     const double bound = actual[k].dtype() == DType::kBF16 ? 0.02 : 2e-4;
     for (int64_t i = 0; i < actual[k].numel(); ++i) {
-      const auto a = actual[k].at(i).ToComplex(), b = expected[k].at(i).ToComplex();
+      const auto a = actual[k].at(i).As<std::complex<double>>(),
+                 b = expected[k].at(i).As<std::complex<double>>();
       ASSERT_TRUE(a == b || std::abs(a - b) <= bound * (1 + std::abs(b)))
           << "result " << k << ", element " << i << ": " << a << " instead of " << b;
     }

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <complex>
 #include <filesystem>
 #include <fstream>
 #include <random>
@@ -50,10 +51,11 @@ TEST(ParseNpy, ReadsEveryDType) {
   EXPECT_EQ(ParseText(Npy(Dict("<f2", "()"), Raw<uint16_t>(0x3e00))).at(0).ToDouble(), 1.5);
   EXPECT_EQ(ParseText(Npy(Dict("<f4", "()"), Raw(2.5f))).at(0).ToDouble(), 2.5);
   EXPECT_EQ(ParseText(Npy(Dict("<f8", "()"), Raw(0.1))).at(0).ToDouble(), 0.1);
-  EXPECT_EQ(ParseText(Npy(Dict("<c8", "()"), Raw<float>({1, -2}))).at(0).ToComplex(),
+  EXPECT_EQ(ParseText(Npy(Dict("<c8", "()"), Raw<float>({1, -2}))).at(0).As<std::complex<double>>(),
             std::complex<double>(1, -2));
-  EXPECT_EQ(ParseText(Npy(Dict("<c16", "()"), Raw<double>({0.1, 3}))).at(0).ToComplex(),
-            std::complex<double>(0.1, 3));
+  EXPECT_EQ(
+      ParseText(Npy(Dict("<c16", "()"), Raw<double>({0.1, 3}))).at(0).As<std::complex<double>>(),
+      std::complex<double>(0.1, 3));
 }
 
 TEST(ParseNpy, ReadsVersionTwo) {

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <complex>
 #include <random>
 #include <string>
 
@@ -40,7 +41,8 @@ TEST(Serialize, KeepsBothPartsOfComplexNumbers) {
       "%1 = constant {value=(0.1,inf):c64, dtype=c64} : c64[]\n"
       "%2 = constant {value=(-0.0,nan(0xfff8000000000001)), dtype=c128} : c128[]\n"
       "return %0, %1, %2\n");
-  EXPECT_EQ(graph[NodeId(0)].attrs[0].scalar().ToComplex(), std::complex<double>(1.5, -2));
+  EXPECT_EQ(graph[NodeId(0)].attrs[0].scalar().As<std::complex<double>>(),
+            std::complex<double>(1.5, -2));
   EXPECT_EQ(ParseGraph(ToText(graph)), graph);
   EXPECT_EQ(DeserializeGraph(Serialize(graph)), graph);
   EXPECT_THROW(ParseGraph("%0 = constant {value=(1.5), dtype=c128} : c128[]\nreturn %0"),

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <complex>
 #include <limits>
 
 #include "hammock/error.h"
@@ -70,11 +71,11 @@ TEST(Scalar, ReservedDTypesAreRefused) { EXPECT_THROW(Scalar(1).To(DType::kI4), 
 TEST(Scalar, HoldsComplexNumbers) {
   Scalar z(std::complex<double>(1.5, -2));
   EXPECT_EQ(z.dtype(), c128);
-  EXPECT_EQ(z.ToComplex(), std::complex<double>(1.5, -2));
+  EXPECT_EQ(z.As<std::complex<double>>(), std::complex<double>(1.5, -2));
   EXPECT_EQ(z.To(f32).ToDouble(), 1.5);
   EXPECT_EQ(z.To(i64).ToInt(), 1);
   EXPECT_TRUE(Scalar(std::complex<double>(0, 1)).ToBool());
-  EXPECT_EQ(Scalar(2).To(c64).ToComplex(), std::complex<double>(2, 0));
+  EXPECT_EQ(Scalar(2).To(c64).As<std::complex<double>>(), std::complex<double>(2, 0));
   EXPECT_EQ(Scalar(std::complex<double>(0.1, 0)).To(c64).ToDouble(), static_cast<double>(0.1f));
   EXPECT_THROW(z.As<double>(), ValueError);
   EXPECT_EQ(z.As<std::complex<float>>(), std::complex<float>(1.5f, -2));

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <complex>
 #include <limits>
 
 namespace hammock::golden {
@@ -22,7 +23,7 @@ double Distance(const Scalar& a, const Scalar& b) {
 
 bool Accepts(const Scalar& actual, const Scalar& expected, const Tolerance& tolerance) {
   if (!IsFloatOrComplex(actual.dtype())) return actual == expected;
-  double e = std::abs(expected.ToComplex());
+  double e = std::abs(expected.As<std::complex<double>>());
   double allowed = tolerance.absolute + tolerance.relative * (std::isfinite(e) ? e : 0);
   return Distance(actual, expected) <= allowed;
 }

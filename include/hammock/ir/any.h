@@ -58,11 +58,12 @@ class HAMMOCK_API Any {
   Any(int value) : Any(Kind::kInt, value) {}      // NOLINT
   Any(int64_t value) : Any(Kind::kInt, value) {}  // NOLINT
   Any(double value) : Any(Kind::kFloat, std::bit_cast<int64_t>(value)) {}  // NOLINT
-  Any(const std::complex<double>& value);                                  // NOLINT
-  Any(const char* value) : Any(std::string(value)) {}                      // NOLINT
-  Any(std::string value);                                                  // NOLINT
-  Any(DType value) : Any(Kind::kDType, static_cast<int64_t>(value)) {}     // NOLINT
-  Any(const Scalar& value);                                                // NOLINT
+  template <ComplexNumber T>
+  Any(const T& value) : Any(Scalar(value)) {}                           // NOLINT
+  Any(const char* value) : Any(std::string(value)) {}                   // NOLINT
+  Any(std::string value);                                               // NOLINT
+  Any(DType value) : Any(Kind::kDType, static_cast<int64_t>(value)) {}  // NOLINT
+  Any(const Scalar& value);                                             // NOLINT
   Any(const Tensor& value);                 // NOLINT: defined beside Tensor
   Any(AnyList value);                       // NOLINT: a list
   Any(AnyDict value);                       // NOLINT

@@ -87,10 +87,10 @@ class HAMMOCK_API TensorLiteral {
   template <class T>
   requires std::is_arithmetic_v<T> || std::same_as<T, Half> || std::same_as<T, BFloat16>
   TensorLiteral(T value) : value_(value) {}  // NOLINT
-  template <std::floating_point T>
-  TensorLiteral(const std::complex<T>& value) : value_(value) {}  // NOLINT
-  TensorLiteral(const Scalar& value) : value_(value) {}           // NOLINT
-  TensorLiteral(std::initializer_list<TensorLiteral> items);      // NOLINT
+  template <ComplexNumber T>
+  TensorLiteral(const T& value) : value_(value) {}            // NOLINT
+  TensorLiteral(const Scalar& value) : value_(value) {}       // NOLINT
+  TensorLiteral(std::initializer_list<TensorLiteral> items);  // NOLINT
 
  private:
   friend class LiteralReader;

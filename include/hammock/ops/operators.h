@@ -10,8 +10,7 @@
 namespace hammock {
 
 template <class T>
-concept Number = std::is_arithmetic_v<T> || std::same_as<T, std::complex<float>> ||
-    std::same_as<T, std::complex<double>>;
+concept Number = std::is_arithmetic_v<T> || ComplexNumber<T>;
 
 #define HAMMOCK_OPERATOR(op, name)                                                              \
   inline Tensor operator op(const Tensor& a, const TensorArg& b) { return name(a, b, b.at()); } \

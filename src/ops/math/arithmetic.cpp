@@ -1,4 +1,5 @@
 #include <cmath>
+#include <complex>
 #include <numbers>
 
 #include "base/throw.h"
@@ -230,7 +231,7 @@ std::vector<Tensor> ExpandPowScalar(const ExpandCall& call) {
 Tensor PowScalarGrad(const Tensor& g, const Tensor& x, const VjpCall& call) {
   const Scalar exponent = call.attrs[0].scalar();
   if (exponent.imag() != 0) {
-    const std::complex<double> e = exponent.ToComplex();
+    const std::complex<double> e = exponent.As<std::complex<double>>();
     return g * conj(pow(x, e - 1.0) * e);
   }
   double e = exponent.ToDouble();
