@@ -33,7 +33,7 @@
 namespace hammock::compiler {
 
 /// Of a schedule.
-using BufferId = Id<struct Buffer>;
+using BufferId = Id<struct BufferTag>;
 template <class T>
 using BufferMap = IdMap<BufferId, T>;
 
