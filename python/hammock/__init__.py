@@ -27,6 +27,8 @@ from ._hammock import (
     bool as bool,
     cache_stats,
     compile_misses,
+    complex64,
+    complex128,
     config,
     default_device,
     default_generator,

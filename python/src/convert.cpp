@@ -1,6 +1,7 @@
 #include "convert.h"
 
 #include <array>
+#include <complex>
 #include <vector>
 
 #include "errors.h"
@@ -156,6 +157,9 @@ std::optional<Scalar> ScalarFrom(PyObject* object, bool read_tensors) {
   if (PyFloat_Check(object)) return Scalar(PyFloat_AS_DOUBLE(object));
   if (PyBool_Check(object)) return Scalar(object == Py_True);
   if (PyLong_Check(object)) return Scalar(IntFrom(object));
+  if (PyComplex_Check(object)) {
+    return Scalar(std::complex(PyComplex_RealAsDouble(object), PyComplex_ImagAsDouble(object)));
+  }
   if (IsTensor(object)) {
     const Tensor& tensor = TensorOf(object);
     if (!read_tensors || tensor.numel() != 1) return std::nullopt;
@@ -252,6 +256,10 @@ PyObject* ObjectFrom(const Any& value) {
       return PyLong_FromLongLong(value.ToInt());
     case Any::Kind::kFloat:
       return PyFloat_FromDouble(value.ToDouble());
+    case Any::Kind::kComplex: {
+      const Scalar number = value.ToScalar();
+      return PyComplex_FromDoubles(number.ToDouble(), number.imag());
+    }
     case Any::Kind::kString: {
       const std::string& text = value.ToStringRef();
       return PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "replace");

@@ -12,7 +12,7 @@
 namespace hammock::python {
 namespace {
 
-/// Nested lists of numbers: their sizes, and whether they are bools, ints or floats.
+/// Nested lists of numbers: their sizes, and whether they are bools, ints, floats or complex.
 class NestedLists {
  public:
   explicit NestedLists(PyObject* list) { Visit(list, 0); }
@@ -22,10 +22,13 @@ class NestedLists {
   const Dims& sizes() const { return sizes_; }
 
   HostTensor To(std::optional<DType> dtype) const {
-    DType own = kind_ == Kind::kFloat || values_.empty() ? kDefaultFloat
-                : kind_ == Kind::kInt                    ? i64
-                                                         : boolean;
+    const DType of_kind[] = {boolean, i64, kDefaultFloat, kDefaultComplex};
+    const DType own = values_.empty() ? kDefaultFloat : of_kind[static_cast<int>(kind_)];
     HostTensor host(Shape(dtype.value_or(own), sizes_));
+    if (kind_ == Kind::kComplex && !IsComplex(host.dtype())) {
+      throw TypeError(ErrorCode::kDTypeMismatch, "tensor: complex numbers do not fit into " +
+                                                     std::string(InfoOf(host.dtype()).torch_name));
+    }
     if (host.dtype() == f32) {
       auto out = host.mutable_values<float>();
       for (size_t i = 0; i < values_.size(); ++i)
@@ -39,7 +42,7 @@ class NestedLists {
   }
 
  private:
-  enum class Kind { kBool, kInt, kFloat };
+  enum class Kind { kBool, kInt, kFloat, kComplex };
 
   void Visit(PyObject* object, int depth) {
     if (!numbers_) return;
@@ -68,7 +71,10 @@ class NestedLists {
     if (leaf_depth_ && *leaf_depth_ != depth) Uneven();
     leaf_depth_ = depth;
     if (depth != sizes_.size()) Uneven();
-    Kind kind = number->IsFloating() ? Kind::kFloat : number->IsBool() ? Kind::kBool : Kind::kInt;
+    Kind kind = number->IsComplex()    ? Kind::kComplex
+                : number->IsFloating() ? Kind::kFloat
+                : number->IsBool()     ? Kind::kBool
+                                       : Kind::kInt;
     if (kind > kind_) kind_ = kind;
     values_.push_back(*number);
   }
@@ -89,6 +95,7 @@ Tensor Casted(const Tensor& tensor, std::optional<DType> dtype) {
 }
 
 DType NumberDType(const Scalar& number) {
+  if (number.IsComplex()) return kDefaultComplex;
   return number.IsFloating() ? kDefaultFloat : number.IsBool() ? boolean : i64;
 }
 

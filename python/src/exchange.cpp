@@ -21,17 +21,17 @@ namespace {
 // ---- Buffers
 
 struct Format {
-  char code;
+  std::string_view code;
   DType dtype;
 };
-constexpr Format kFormats[] = {{'?', boolean}, {'B', u8},  {'H', u16}, {'I', u32},
-                               {'L', u64},     {'Q', u64}, {'b', i8},  {'h', i16},
-                               {'i', i32},     {'l', i64}, {'q', i64}, {'n', i64},
-                               {'N', u64},     {'e', f16}, {'f', f32}, {'d', f64}};
+constexpr Format kFormats[] = {{"?", boolean}, {"B", u8},   {"H", u16},  {"I", u32}, {"L", u64},
+                               {"Q", u64},     {"b", i8},   {"h", i16},  {"i", i32}, {"l", i64},
+                               {"q", i64},     {"n", i64},  {"N", u64},  {"e", f16}, {"f", f32},
+                               {"d", f64},     {"Zf", c64}, {"Zd", c128}};
 
 const char* FormatOf(DType dtype) {
-  static const char* const names[] = {"?", "B", "H", "I",     "L", "b", "h",
-                                      "i", "l", "e", nullptr, "f", "d"};
+  static const char* const names[] = {"?", "B", "H",     "I", "L", "b",  "h", "i",
+                                      "l", "e", nullptr, "f", "d", "Zf", "Zd"};
   auto index = static_cast<size_t>(dtype);
   return index < std::size(names) ? names[index] : nullptr;
 }
@@ -41,8 +41,7 @@ DType DTypeOfFormat(const char* format, Py_ssize_t item_size) {
   if (text.starts_with('@') || text.starts_with('=') || text.starts_with('<'))
     text.remove_prefix(1);
   for (const Format& known : kFormats) {
-    if (text.size() == 1 && text[0] == known.code && InfoOf(known.dtype).bits / 8 == item_size)
-      return known.dtype;
+    if (text == known.code && InfoOf(known.dtype).bits / 8 == item_size) return known.dtype;
   }
   throw TypeError(ErrorCode::kDTypeMismatch, std::string("tensor: elements of the format '") +
                                                  (format ? format : "") + "' are not supported");

@@ -182,6 +182,7 @@ int Truth(PyObject* self) {
 }
 
 PyObject* PythonNumber(const Scalar& value) {
+  if (value.IsComplex()) return PyComplex_FromDoubles(value.ToDouble(), value.imag());
   if (value.IsFloating()) return PyFloat_FromDouble(value.ToDouble());
   if (value.IsBool()) return PyBool_FromLong(value.ToBool());
   if (value.dtype() == DType::kU64) return PyLong_FromUnsignedLongLong(value.bits());
@@ -226,7 +227,8 @@ PyObject* AsIndex(PyObject* self) {
 PyObject* Complex(PyObject* self, PyObject*) {
   return Guarded([&] {
     CallerLine line;
-    return PyComplex_FromDoubles(Item(TensorOf(self)).ToDouble(), 0);
+    const Scalar value = Item(TensorOf(self));
+    return PyComplex_FromDoubles(value.ToDouble(), value.imag());
   });
 }
 

@@ -27,7 +27,13 @@ def test_tensor_takes_numbers_lists_and_arrays():
     for bad in ([[1, 2], [3]], [1, [2]], [[1], 2]):
         with pytest.raises(ValueError, match="one length"):
             hm.tensor(bad)
-    for bad in ("text", object(), None, {}, 1j):
+    assert hm.tensor([1, 2j]).tolist() == [1, 2j] and hm.tensor(1j).item() == 1j
+    z = hm.exp(1j * hm.tensor([0.0, np.pi]))
+    assert abs(complex(z[1]) + 1) < 1e-6 and z.dtype is hm.complex64 and z.numpy().dtype == np.complex64
+    same(hm.tensor(np.array([1 + 2j])) * 1j, [-2 + 1j])
+    with pytest.raises(TypeError, match="complex"):
+        hm.tensor([1j], dtype=hm.float32)
+    for bad in ("text", object(), None, {}):
         with pytest.raises(TypeError):
             hm.tensor(bad)
     with pytest.raises(OverflowError):
