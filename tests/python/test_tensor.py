@@ -101,7 +101,7 @@ def test_assignment_writes():
 
 
 def test_facts():
-    x = hm.zeros(2, 3, dtype=hm.float64)
+    x = hm.zeros(2, 3, dtype=hm.float64, device="cpu")
     assert x.shape == (2, 3) and x.size() == (2, 3) and x.size(-1) == 3 and x.ndim == x.dim() == 2 and x.numel() == 6
     assert x.dtype is hm.float64 and x.device == "cpu" and x.device == hm.device("cpu:0") and x.device != "nowhere"
     assert x.itemsize == 8 and x.nbytes == 48 and x.stride() == (3, 1) and x.T.shape == (3, 2)
@@ -182,7 +182,7 @@ def test_subclasses_and_wrong_constructions():
 
 
 def test_devices_and_casts():
-    x = hm.ones(2)
+    x = hm.ones(2, device="cpu")
     assert x.to("cpu").is_same(x) and x.to(hm.float16).dtype is hm.float16 and x.to("reference").device == "reference"
     assert x.to("reference", hm.int32).dtype is hm.int32 and x.to(x.to(hm.int8)).dtype is hm.int8
     assert x.half().dtype is hm.float16 and x.cpu().is_same(x)
