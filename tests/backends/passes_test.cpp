@@ -11,6 +11,7 @@
 
 #include "backends/cpu/matmul/matmul.h"
 #include "backends/cpu/program.h"
+#include "backends/cuda/passes/cuda_passes.h"
 #include "backends/cuda/program.h"
 #include "backends/reference/interpreter.h"
 #include "backends/table.h"

@@ -10,6 +10,7 @@
 #include <thread>
 #include <typeinfo>
 
+#include "backends/cuda/arrangement.h"
 #include "backends/cuda/driver/device_data.h"
 #include "backends/cuda/driver/device_state.h"
 #include "backends/cuda/driver/failure_dump.h"
@@ -513,7 +514,7 @@ class Backend : public lazy::BackendImplInterface {
     for (const VaryingNumbers::Number& number : numbers) {
       if (number.slot < 0) in[number.argument] = UploadNumber(state, arguments[number.argument]);
     }
-    for (const Program::Start& start : program.starts()) {
+    for (const SliceStart& start : program.starts()) {
       program.CheckStart(start, NumberOf(arguments[start.input]));
     }
     const Failures failures = FailuresOf(state, program, arguments);

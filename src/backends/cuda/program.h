@@ -32,7 +32,6 @@
 #include "compiler/loops/memory_plan.h"
 #include "compiler/loops/program_outputs.h"
 #include "compiler/loops/schedule.h"
-#include "compiler/passes/pass.h"
 #include "compiler/sizes/sized_schedule.h"
 #include "hammock/ir/graph.h"
 #include "hammock/lazy/backend_interface.h"
@@ -51,11 +50,9 @@ struct RunFaults {
   static constexpr size_t kMost = 8;
 };
 
-std::vector<Pass> CudaPasses();
-/// A graph of primitives after CudaPasses.
-Graph RewriteForCuda(const Graph& graph);
-compiler::Schedule ScheduleForCuda(const Graph& rewritten);
-compiler::ScheduledGraph ScheduledForCuda(Graph rewritten);
+struct Arrangement;
+struct PreparedCommand;
+struct SliceStart;
 
 /// Immutable; several threads may run it at once, each with memory of its own.
 class Program {
@@ -82,9 +79,6 @@ class Program {
   Program(const SavedProgram& saved, std::shared_ptr<Machine> machine);
   ~Program();
 
-  /// The parts of a program that are the same at all sizes: order and groups of the commands, and
-  /// what follows from them.
-  struct Arrangement;
   /// Null if the order was chosen for these sizes: another one would have taken too much memory.
   std::shared_ptr<const Arrangement> arrangement() const {
     return is_typical_ ? arrangement_ : nullptr;
@@ -112,14 +106,9 @@ class Program {
   /// The number of words in which a run notes faults. If there are any, CheckFaults must be called.
   int fault_count() const;
 
-  /// The inputs at which slices begin, each for one command.
-  struct Start {
-    size_t input;
-    size_t command;
-  };
-  const std::vector<Start>& starts() const;
+  const std::vector<SliceStart>& starts() const;
   /// Throws the error of a slice that cannot begin at `value`, as CheckFaults does.
-  void CheckStart(const Start& start, int64_t value) const;
+  void CheckStart(const SliceStart& start, int64_t value) const;
 
   /// All starts were checked. `arena` has plan().arena_bytes. Outputs with another source are not
   /// used. With the option `cuda.dump_failures` every command is waited for, and a MachineLost says
@@ -150,7 +139,6 @@ class Program {
   lazy::ComputationInfo Describe() const;
 
  private:
-  struct PreparedCommand;
   /// The memory that a run uses.
   struct Memory {
     compiler::BufferMap<Address> buffers;

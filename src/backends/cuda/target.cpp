@@ -17,7 +17,7 @@ metrics::Counter& Target::scheduled() const { return metrics::Get<kSizesSchedule
 std::shared_ptr<Program> SizedParts::At(const std::vector<int64_t>& free,
                                         const std::shared_ptr<Machine>& machine) const {
   Program::AtSizes at{schedule_, schedule_->BasisAt(free), shared_};
-  std::shared_ptr<const Program::Arrangement> arrangement;
+  std::shared_ptr<const Arrangement> arrangement;
   {
     std::lock_guard lock(mutex_);
     arrangement = arrangement_;

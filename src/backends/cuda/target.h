@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "backends/cuda/passes/cuda_passes.h"
 #include "backends/cuda/program.h"
 #include "backends/cuda/shared_parts.h"
 
@@ -29,7 +30,7 @@ class SizedParts {
   const std::shared_ptr<const compiler::SizedSchedule> schedule_;
   const std::shared_ptr<SharedParts> shared_ = std::make_shared<SharedParts>();
   mutable std::mutex mutex_;
-  mutable std::shared_ptr<const Program::Arrangement> arrangement_;  // of the first program
+  mutable std::shared_ptr<const Arrangement> arrangement_;  // of the first program
 };
 
 struct Target {

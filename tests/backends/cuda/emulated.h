@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "backends/cuda/arrangement.h"
 #include "backends/cuda/driver/fault_words.h"
 #include "backends/cuda/emulation/emulated_machine.h"
 #include "backends/cuda/program.h"
@@ -45,7 +46,7 @@ inline Address TakeWithNonsense(Machine& machine, int64_t bytes) {
 inline std::vector<HostTensor> RunProgram(Machine& machine, const Program& program,
                                           const Graph& graph, const std::vector<HostTensor>& inputs,
                                           int runs = 1) {
-  for (const Program::Start& start : program.starts()) {
+  for (const SliceStart& start : program.starts()) {
     program.CheckStart(start, inputs[start.input].at(0).ToInt());
   }
   std::vector<Address> in, out;

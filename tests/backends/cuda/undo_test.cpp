@@ -12,6 +12,7 @@
 #include "backends/cuda/driver/gpu_machine.h"
 #include "backends/cuda/driver/held_machine.h"
 #include "backends/cuda/emulated.h"
+#include "backends/cuda/passes/cuda_passes.h"
 #include "backends/cuda/passes/late_writes.h"
 #include "hammock/compile.h"
 #include "hammock/hammock.h"

@@ -2,6 +2,7 @@
 #include "backends/cuda/calls/call_kit.h"
 #include "backends/cuda/calls/device_kernel.h"
 #include "backends/cuda/device/program_args.h"
+#include "backends/cuda/passes/cuda_passes.h"
 #include "backends/cuda/program.h"
 #include "backends/cuda/shared_parts.h"
 #include "base/throw.h"

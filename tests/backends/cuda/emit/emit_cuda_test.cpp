@@ -12,6 +12,7 @@
 #include "backends/cuda/emulated.h"
 #include "backends/cuda/passes/attention_views.h"
 #include "backends/cuda/passes/copies_to_where.h"
+#include "backends/cuda/passes/cuda_passes.h"
 #include "backends/cuda/passes/fuse_random.h"
 #include "backends/cuda/passes/narrow_matmuls.h"
 #include "compiler/loops/donation_plan.h"

@@ -1,0 +1,55 @@
+#include "backends/cuda/passes/cuda_passes.h"
+
+#include <utility>
+
+#include "backends/cuda/passes/arg_reductions.h"
+#include "backends/cuda/passes/attention_views.h"
+#include "backends/cuda/passes/chunk_attention.h"
+#include "backends/cuda/passes/copies_to_where.h"
+#include "backends/cuda/passes/expand_attention.h"
+#include "backends/cuda/passes/fuse_random.h"
+#include "backends/cuda/passes/narrow_matmuls.h"
+#include "backends/cuda/passes/scatter_rows.h"
+#include "backends/cuda/passes/vector_matmuls.h"
+#include "compiler/loops/program_outputs.h"
+#include "compiler/passes/remove_dead.h"
+#include "compiler/passes/split_reductions.h"
+
+namespace hammock::cuda {
+
+std::vector<Pass> CudaPasses() {
+  return {
+      {"copies_to_where", CopiesToWhere},
+      {"chunk_attention", [](Graph g) { return ChunkAttention(std::move(g)); }},
+      {"expand_attention", ExpandAttention},
+      {"fold_attention_views", FoldAttentionViews},
+      {"remove_dead", RemoveDead},
+      {"pack_attention_gradients", PackAttentionGradients},
+      {"vector_matmuls", VectorMatMuls},
+      {"arg_reductions", ArgReductions},
+      {"split_reductions", SplitReductions},
+      {"narrow_matmuls", NarrowMatMuls},
+      {"remove_dead", RemoveDead},
+      {"round_matmuls", RoundMatMuls},
+      {"remove_dead", RemoveDead},
+      {"fuse_bias_and_relu", FuseBiasAndRelu},
+      {"scatter_rows", ScatterRows},
+      {"remove_dead", RemoveDead},
+  };
+}
+
+Graph RewriteForCuda(const Graph& graph) {
+  return RunPasses(CudaPasses(), compiler::WithOrigins(graph));
+}
+
+compiler::Schedule ScheduleForCuda(const Graph& rewritten) {
+  return FuseRandom(rewritten, compiler::MakeSchedule(rewritten, /*aligned_outputs=*/false,
+                                                      /*epilogues=*/false));
+}
+
+compiler::ScheduledGraph ScheduledForCuda(Graph rewritten) {
+  compiler::Schedule schedule = ScheduleForCuda(rewritten);
+  return {std::move(rewritten), std::move(schedule)};
+}
+
+}  // namespace hammock::cuda
