@@ -3,20 +3,18 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <cstring>
-#include <mutex>
 #include <thread>
 #include <typeinfo>
 
-#include "backends/cuda/arrangement.h"
 #include "backends/cuda/driver/device_data.h"
 #include "backends/cuda/driver/device_state.h"
 #include "backends/cuda/driver/failure_dump.h"
 #include "backends/cuda/driver/gpu_machine.h"
 #include "backends/cuda/driver/libraries.h"
 #include "backends/cuda/emulation/emulated_machine.h"
+#include "backends/cuda/execution.h"
 #include "backends/cuda/passes/chunk_attention.h"
 #include "backends/cuda/passes/expand_attention.h"
 #include "backends/cuda/saved_artifact.h"
@@ -104,8 +102,7 @@ class Backend : public lazy::BackendImplInterface {
     BlockUse use = host.bytes() > Machine::kInOrder ? BlockUse::kConcurrent : BlockUse::kInOrder;
     return state.Guarded([&] {
       BlockPtr block = state.Take(host.bytes(), "upload", lazy::DerivedBytes(device), use);
-      state.machine->Upload(block->address, host.data(), host.bytes());
-      bytes_in_ += host.bytes();
+      state.Upload(block->address, host.data(), host.bytes());
       return std::make_shared<DeviceData>(device, shape, state.checks, std::move(block),
                                           state.machine->RecordEvent());
     });
@@ -124,19 +121,7 @@ class Backend : public lazy::BackendImplInterface {
   HostTensor MakeTensorFromComputationData(
       const BackendDataPtr data, std::optional<DType> logical_scalar_type) const override {
     const DeviceData& held = DataOf(data, "download");
-    HostTensor tensor(data->shape());
-    DeviceState& state = StateOf(data->device());
-    if (const NumberBytes* number = held.number()) {
-      if (state.is_lost()) state.RaiseLost();
-      std::memcpy(tensor.mutable_data(), number->data(), static_cast<size_t>(tensor.bytes()));
-    } else {
-      BlockPtr block = held.block();
-      state.Guarded([&] {
-        state.machine->Download(tensor.mutable_data(), block->address, tensor.bytes(),
-                                held.event().get());
-      });
-      bytes_out_ += tensor.bytes();
-    }
+    HostTensor tensor = StateOf(data->device()).Download(held);
     return logical_scalar_type ? tensor.To(*logical_scalar_type) : tensor;
   }
   BackendDataPtr CopyToDevice(const BackendDataPtr& data, const BackendDevice& to) const override {
@@ -212,8 +197,12 @@ class Backend : public lazy::BackendImplInterface {
     }
     try {
       std::vector<BackendDataPtr> results = WithPlanInErrors(*program, [&] {
-        return StateOf(device).Guarded({program, run.location}, [&] {
-          return Run(program, *computation, arguments, device, run, dump);
+        for (const BackendDataPtr& argument : ParametersOf(*computation, arguments)) {
+          DataOf(argument, "execute");
+        }
+        DeviceState& state = StateOf(device);
+        return state.Guarded({program, run.location}, [&] {
+          return Execute(state, program, {*computation, arguments, device, run}, dump);
         });
       });
       ++executed_;
@@ -276,11 +265,16 @@ class Backend : public lazy::BackendImplInterface {
   }
   std::map<std::string, double> GetMetrics() const override {
     auto number = [](int64_t value) { return static_cast<double>(value); };
+    int64_t uploaded = 0, downloaded = 0;
+    for (const auto& state : devices_) {
+      uploaded += state->uploaded();
+      downloaded += state->downloaded();
+    }
     return {{"computations_compiled", number(compiled_)},
             {"computations_instantiated", number(instantiated_)},
             {"computations_run", number(executed_)},
-            {"bytes_uploaded", number(bytes_in_)},
-            {"bytes_downloaded", number(bytes_out_)}};
+            {"bytes_uploaded", number(uploaded)},
+            {"bytes_downloaded", number(downloaded)}};
   }
   lazy::MemoryInfo GetMemoryInfo(const BackendDevice& device) const override {
     lazy::MemoryInfo info = StateOf(device).memory.Info();
@@ -392,271 +386,6 @@ class Backend : public lazy::BackendImplInterface {
                                                       std::span<const BackendDataPtr> arguments) {
     return arguments.first(std::min(arguments.size(), computation.parameter_shapes().size()));
   }
-  static BlockPtr BlockOf(std::span<const BackendDataPtr> arguments, int i) {
-    return static_cast<const DeviceData&>(*arguments[i]).block();
-  }
-  /// The failures of earlier runs that a run depends on, and its own; see Note [Guarded kernels].
-  struct Failures {
-    std::vector<std::shared_ptr<const RunWords>> earlier;  // runs that may have failed, each once
-    bool known = true;                    // no argument comes from another run that may have failed
-    Checks::Mask checked_by = 0;          // streams whose checks will tell of the arguments
-    std::shared_ptr<const RunWords> own;  // the run has ops that may fail, or several before it
-    std::vector<Address> words;           // of `earlier`
-
-    bool may_fail() const { return own || !known || !earlier.empty(); }
-    /// The words that tell whether the run has failed; null if it cannot, or if there are none.
-    std::shared_ptr<const RunWords> outcome() const {
-      if (!known) return nullptr;
-      return own || earlier.empty() ? own : earlier[0];
-    }
-    RunFaults ForRun(bool donates) const {
-      if (own) {
-        return {reinterpret_cast<Address>(own->faults), own->failed,
-                known ? std::span<const Address>(words) : std::span<const Address>()};
-      }
-      return donates && !words.empty() ? RunFaults{0, words[0], words} : RunFaults();
-    }
-  };
-  static Failures FailuresOf(DeviceState& state, const Program& program,
-                             std::span<const BackendDataPtr> arguments) {
-    Failures failures;
-    for (const BackendDataPtr& argument : arguments) {
-      if (argument->IsReady() && !argument->error()) [[likely]]
-        continue;
-      const auto& held = static_cast<const DeviceData&>(*argument);
-      std::shared_ptr<const RunWords> words = held.words();
-      failures.checked_by |= held.checked_by();
-      if (!words) failures.known = false;
-      auto& earlier = failures.earlier;
-      if (words && std::find(earlier.begin(), earlier.end(), words) == earlier.end()) {
-        failures.words.push_back(words->failed);
-        earlier.push_back(std::move(words));
-      }
-    }
-    failures.known = failures.known && failures.earlier.size() <= RunFaults::kMost;
-    if (program.fault_count() > 0 || (failures.known && failures.earlier.size() > 1)) {
-      failures.own = state.faults.Take(program.fault_count());
-    }
-    return failures;
-  }
-
-  /// The waits and notes of a run that other streams make necessary; see Note [Streams]. Nothing if
-  /// there is one stream.
-  class OtherStreams {
-   public:
-    /// The run comes after the work that made its arguments.
-    OtherStreams(Machine& machine, std::span<const BackendDataPtr> arguments) : machine_(machine) {
-      const int mine = machine.Stream();
-      alone_ = machine.Streams() == 1;
-      if (alone_) [[likely]]
-        return;
-      std::array<const Event*, kMostStreams> last = {};
-      for (const BackendDataPtr& argument : arguments) {
-        auto [block, event] = static_cast<const DeviceData&>(*argument).Look();
-        if (event && event->stream != mine) {
-          const Event*& latest = last[event->stream];
-          if (!latest || latest->number < event->number) latest = event;
-        }
-        if (block && block->uses.home() != mine) visited_.push_back(block);
-      }
-      for (const Event* event : last) {
-        if (event) machine.ComeAfter(*event);
-      }
-    }
-    /// The run comes after all uses of memory that it overwrites. Called right before it, so that
-    /// the event after it comes after this too.
-    void TakeOver(Block& block) const {
-      if (!alone_) block.uses.TakeOver(machine_);
-    }
-    void NoteUses(const Event& event, const Failures& failures) const {
-      for (Block* block : visited_) block->uses.Note(event);
-      for (const auto& words : failures.earlier) words->uses.Note(event);
-    }
-
-   private:
-    Machine& machine_;
-    bool alone_ = true;            // so far only one stream exists
-    std::vector<Block*> visited_;  // arguments whose home is another stream
-  };
-
-  /// By output: the argument whose memory it takes, or -1. No other value may lie there.
-  static std::vector<int> TakeDonated(const Program& program, const Failures& failures,
-                                      std::vector<bool> donated,
-                                      std::span<const BackendDataPtr> arguments) {
-    donated.resize(failures.known ? std::min(donated.size(), arguments.size()) : 0);
-    for (size_t i = 0; i < donated.size(); ++i) {
-      if (!donated[i]) continue;
-      BlockPtr block = BlockOf(arguments, static_cast<int>(i));
-      donated[i] =
-          block && (!block->is_shared() || block.use_count() == 2);  // its data's, and this one
-    }
-    return program.donations(failures.may_fail()).Match(donated);
-  }
-
-  std::vector<BackendDataPtr> Run(const std::shared_ptr<const Program>& running,
-                                  const lazy::Computation& computation,
-                                  std::span<const BackendDataPtr> arguments,
-                                  const BackendDevice& device, const lazy::RunContext& run,
-                                  std::shared_ptr<const FailureDump> dump) const {
-    const Program& program = *running;
-    DeviceState& state = StateOf(device);
-    const int64_t others = lazy::DerivedBytes(device);
-    std::vector<BlockPtr> outputs;
-    std::vector<Address> in, out;
-    std::vector<VaryingNumbers::Number> numbers;
-    in.reserve(arguments.size());
-    for (const BackendDataPtr& argument : ParametersOf(computation, arguments)) {
-      const DeviceData& data = DataOf(argument, "execute");
-      if (data.number()) numbers.push_back({in.size(), *data.number()});
-      in.push_back(data.address());
-    }
-    const int slots = program.numbers().Place(numbers);
-    for (const VaryingNumbers::Number& number : numbers) {
-      if (number.slot < 0) in[number.argument] = UploadNumber(state, arguments[number.argument]);
-    }
-    for (const SliceStart& start : program.starts()) {
-      program.CheckStart(start, NumberOf(arguments[start.input]));
-    }
-    const Failures failures = FailuresOf(state, program, arguments);
-    const std::vector<int> taken = TakeDonated(program, failures, run.donated, arguments);
-    for (size_t i = 0; i < program.outputs().size(); ++i) {
-      const compiler::OutputSource& source = program.outputs()[i];
-      BlockPtr block;
-      if (source.input >= 0) {
-        UploadNumber(state, arguments[source.input]);
-        block = BlockOf(arguments, source.input);
-        block->Share();
-      } else if (source.same >= 0) {
-        block = outputs[source.same];
-        block->Share();
-      } else if (taken[i] >= 0) {
-        block = BlockOf(arguments, taken[i]);
-      } else {
-        block = state.Take(computation.result_shapes()[i].bytes(), "output", others);
-      }
-      out.push_back(block->address);
-      outputs.push_back(std::move(block));
-    }
-    const int64_t numbers_at = (program.plan().arena_bytes + 255) / 256 * 256;
-    const int64_t arena_bytes =
-        slots == 0 ? program.plan().arena_bytes
-                   : numbers_at + slots * static_cast<int64_t>(sizeof(NumberBytes));
-    BlockPtr arena;
-    if (arena_bytes > 0) arena = state.Take(arena_bytes, "values on the way", others);
-    if (slots > 0) {
-      UploadNumbers(*state.machine, arena->address + static_cast<Address>(numbers_at), slots,
-                    numbers, in);
-    }
-    const bool donates = std::any_of(taken.begin(), taken.end(), [](int i) { return i >= 0; });
-    const OtherStreams other_streams(*state.machine, arguments);
-    try {
-      for (size_t i = 0; i < outputs.size(); ++i) {
-        if (taken[i] >= 0) other_streams.TakeOver(*outputs[i]);
-      }
-      program.Run(in, out, arena ? arena->address : 0, failures.ForRun(donates), run.profile);
-    } catch (...) {
-      if (auto event = RecordAfterFailure(state)) other_streams.NoteUses(*event, failures);
-      throw;
-    }
-    std::shared_ptr<Event> event = state.machine->RecordEvent();
-    other_streams.NoteUses(*event, failures);
-    state.NoteRun(*event, {running, run.location});
-    const bool checks = program.fault_count() > 0;
-    const Checks::Mask checked_by =
-        failures.checked_by | (checks ? Checks::MaskOf(event->stream) : 0);
-    std::vector<BackendDataPtr> results;
-    for (size_t i = 0; i < outputs.size(); ++i) {
-      results.push_back(std::make_shared<DeviceData>(device, computation.result_shapes()[i],
-                                                     state.checks, std::move(outputs[i]), event,
-                                                     failures.outcome(), checked_by));
-      if (checks) results.back()->MakePending();
-    }
-    // A run that may have failed must keep its inputs, to be repeated.
-    for (size_t i = 0; !failures.may_fail() && i < run.donated.size() && i < arguments.size();
-         ++i) {
-      if (run.donated[i]) static_cast<DeviceData&>(*arguments[i]).Set(nullptr, nullptr);
-    }
-    if (checks) {
-      CheckLater(state, {running, run.location}, failures.own, std::move(event), results,
-                 std::move(dump));
-    }
-    return results;
-  }
-
-  /// An integer; one that the device computes is waited for.
-  int64_t NumberOf(const BackendDataPtr& data) const {
-    const NumberBytes* number = static_cast<const DeviceData&>(*data).number();
-    if (number && data->shape().dtype() == DType::kI64) {
-      int64_t value = 0;
-      std::memcpy(&value, number->data(), sizeof value);
-      return value;
-    }
-    data->WaitReady();
-    return MakeTensorFromComputationData(data, std::nullopt).at(0).ToInt();
-  }
-
-  /// Where data is. A number that has no memory yet gets some.
-  Address UploadNumber(DeviceState& state, const BackendDataPtr& data) const {
-    auto& held = static_cast<DeviceData&>(*data);
-    if (!held.number() || held.address() != 0) return held.address();
-    const int64_t bytes = data->shape().bytes();
-    BlockPtr block = state.Take(bytes, "upload", lazy::DerivedBytes(data->device()));
-    state.machine->Upload(block->address, held.number()->data(), bytes);
-    bytes_in_ += bytes;
-    held.SetIfNone(std::move(block), state.machine->RecordEvent());
-    return held.address();
-  }
-
-  /// Uploads the numbers that have slots, and lets their arguments point there.
-  static void UploadNumbers(Machine& machine, Address to, int slots,
-                            std::span<const VaryingNumbers::Number> numbers,
-                            std::vector<Address>& in) {
-    std::vector<NumberBytes> bytes(static_cast<size_t>(slots));
-    for (const VaryingNumbers::Number& number : numbers) {
-      if (number.slot < 0) continue;
-      bytes[number.slot] = number.value;
-      in[number.argument] = to + static_cast<Address>(number.slot) * sizeof(NumberBytes);
-    }
-    machine.Upload(to, bytes.data(), static_cast<int64_t>(bytes.size() * sizeof(NumberBytes)));
-  }
-
-  /// An event after a run that was launched in part and uses memory that is given back now. Null if
-  /// the machine is lost.
-  static std::shared_ptr<Event> RecordAfterFailure(DeviceState& state) {
-    try {
-      return state.machine->RecordEvent();
-    } catch (const Error&) {
-      return nullptr;
-    }
-  }
-
-  /// Sets results ready, or to the error of an op that failed, when the run has ended.
-  static void CheckLater(DeviceState& state, NotedRun run, std::shared_ptr<const RunWords> words,
-                         std::shared_ptr<Event> event, std::vector<BackendDataPtr> results,
-                         std::shared_ptr<const FailureDump> dump) {
-    const int stream = event->stream;
-    state.checks.Push(
-        stream, [&state, run = std::move(run), words = std::move(words), event = std::move(event),
-                 results = std::move(results), dump = std::move(dump)] {
-          std::shared_ptr<const Error> failure;
-          try {
-            state.Guarded(run, [&] {
-              state.machine->WaitFor(*event);
-              run.program->CheckFaults(words->faults);
-            });
-          } catch (const Error& error) {
-            failure = error.Clone();
-            if (dump) dump->Write(error);
-          }
-          for (const BackendDataPtr& result : results) {
-            if (failure) {
-              result->SetError(failure);
-            } else {
-              result->SetReady();
-            }
-          }
-        });
-  }
 
   const std::shared_ptr<Type> type_;
   std::vector<std::unique_ptr<DeviceState>> devices_;
@@ -664,8 +393,6 @@ class Backend : public lazy::BackendImplInterface {
   mutable std::atomic<int64_t> compiled_{0};
   mutable std::atomic<int64_t> instantiated_{0};
   mutable std::atomic<int64_t> executed_{0};
-  mutable std::atomic<int64_t> bytes_in_{0};
-  mutable std::atomic<int64_t> bytes_out_{0};
 };
 
 }  // namespace

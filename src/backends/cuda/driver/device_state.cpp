@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <cstring>
+
 namespace hammock::cuda {
 
 namespace {
@@ -101,6 +103,26 @@ BlockPtr DeviceState::Take(int64_t bytes, const char* what, int64_t others, Bloc
     if (freed == 0) throw;
   }
   return memory.Take(bytes, what, others, use);
+}
+
+void DeviceState::Upload(Address to, const void* from, int64_t bytes) {
+  machine->Upload(to, from, bytes);
+  uploaded_ += bytes;
+}
+
+HostTensor DeviceState::Download(const DeviceData& data) {
+  HostTensor tensor(data.shape());
+  if (const NumberBytes* number = data.number()) {
+    if (is_lost()) RaiseLost();
+    std::memcpy(tensor.mutable_data(), number->data(), static_cast<size_t>(tensor.bytes()));
+    return tensor;
+  }
+  BlockPtr block = data.block();
+  Guarded([&] {
+    machine->Download(tensor.mutable_data(), block->address, tensor.bytes(), data.event().get());
+  });
+  downloaded_ += tensor.bytes();
+  return tensor;
 }
 
 void DeviceState::KeepUntil(std::shared_ptr<Event> event, BlockPtr block) {

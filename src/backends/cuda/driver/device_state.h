@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "backends/cuda/calls/checks.h"
+#include "backends/cuda/driver/device_data.h"
 #include "backends/cuda/driver/device_memory.h"
 #include "backends/cuda/driver/fault_words.h"
 #include "backends/cuda/program.h"
@@ -60,6 +61,11 @@ class DeviceState {
 
   /// As Take of `memory`, but before it fails, cached memory of other devices of the card is freed.
   BlockPtr Take(int64_t bytes, const char* what, int64_t others, BlockUse use = BlockUse::kInOrder);
+  void Upload(Address to, const void* from, int64_t bytes);
+  /// The value on the host, which waits for it.
+  HostTensor Download(const DeviceData& data);
+  int64_t uploaded() const { return uploaded_; }  ///< bytes so far
+  int64_t downloaded() const { return downloaded_; }
   /// Keeps the memory that a copy reads until `event`.
   void KeepUntil(std::shared_ptr<Event> event, BlockPtr block);
 
@@ -92,6 +98,8 @@ class DeviceState {
   std::shared_ptr<const Error> lost_;
   std::atomic<bool> is_lost_{false};
   std::atomic<bool> told_{false};
+  std::atomic<int64_t> uploaded_{0};
+  std::atomic<int64_t> downloaded_{0};
 };
 
 /// Tells devices which of them are on one card; each may use an equal part of its memory.
