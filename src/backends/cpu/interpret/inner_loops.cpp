@@ -75,6 +75,32 @@ HAMMOCK_BODY void Tile(int64_t rows, int64_t k, const Sum* a, int64_t a_row, int
   }
 }
 
+/// Halves as floats.
+template <int kBytes>
+HAMMOCK_BODY void LoadHalves(const Half* from, typename VectorOf<float, kBytes>::Aligned& to) {
+  using Halves = typename VectorOf<uint16_t, kBytes / 2>::Type;
+  const Halves& halves = *reinterpret_cast<const Halves*>(from);
+#if defined(__x86_64__)
+  if constexpr (kBytes > 16) {  // the compiler has no conversion of vectors for it
+    asm("vcvtph2ps %1, %0" : "=v"(to) : "m"(halves));
+    return;
+  }
+#endif
+  using Words = typename VectorOf<uint32_t, kBytes>::Aligned;
+  constexpr uint32_t kExponent = 0x7c00 << 13, kBias = (127 - 15) << 23, kOne = 1 << 23;
+  constexpr float kSmallest = 0x1p-14f;  // of the normal ones
+  Words words = __builtin_convertvector(halves, Words);
+  Words bits = ((words & 0x7fff) << 13) + kBias;
+  Words exponent = (words << 13) & kExponent;
+  bits += exponent == kExponent ? Words{} + kBias : Words{};  // infinities and NaN
+  Words raised = bits + kOne;
+  std::memcpy(&to, &raised, sizeof to);
+  to -= kSmallest;
+  std::memcpy(&raised, &to, sizeof raised);
+  bits = (exponent == 0 ? raised : bits) | (words & 0x8000) << 16;
+  std::memcpy(&to, &bits, sizeof to);
+}
+
 /// kLanes elements of memory, in the type that is computed in.
 template <class T, class Sum, int kBytes>
 HAMMOCK_BODY void LoadWide(const T* from, typename VectorOf<Sum, kBytes>::Aligned& to) {
@@ -84,6 +110,8 @@ HAMMOCK_BODY void LoadWide(const T* from, typename VectorOf<Sum, kBytes>::Aligne
     using Halves = typename VectorOf<uint16_t, kLanes * 2>::Type;
     Words bits = __builtin_convertvector(*reinterpret_cast<const Halves*>(from), Words) << 16;
     std::memcpy(&to, &bits, sizeof to);
+  } else if constexpr (std::is_same_v<T, Half>) {
+    LoadHalves<kBytes>(from, to);
   } else {
     to = *reinterpret_cast<const typename VectorOf<Sum, kBytes>::Type*>(from);
   }
@@ -255,6 +283,7 @@ const VectorLoops<T, Sum>& VectorLoopsFor() {
 }
 template const VectorLoops<float, float>& VectorLoopsFor();
 template const VectorLoops<BFloat16, float>& VectorLoopsFor();
+template const VectorLoops<Half, float>& VectorLoopsFor();
 template const VectorLoops<double, double>& VectorLoopsFor();
 
 }  // namespace hammock::cpu

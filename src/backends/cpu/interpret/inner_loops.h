@@ -22,8 +22,8 @@ struct TileLoop {
 template <class Sum>
 const TileLoop<Sum>& TileLoopFor(int64_t n);
 
-/// The two matmuls of a matrix and a vector. `Sum` is what is computed in: float for T = float and
-/// BFloat16, double for double.
+/// The two matmuls of a matrix and a vector. `Sum` is what is computed in: float for T = float,
+/// Half and BFloat16, double for double.
 template <class T, class Sum>
 struct VectorLoops {
   /// out[i] = sum of w[i * stride + j] * x[j] over j < k, for i < count.

@@ -21,13 +21,13 @@ BlockMatMul::BlockMatMul(const MatMulSpec& spec, const MatMulSplit& split)
     : spec_(spec), split_(split), width_(BytesOf(spec.dtype, 1)) {
   PlanParts();
   worker_bytes = part_bytes_ + epilogue_bytes_;
-  if (!split_.copies()) return;
+  if (!split_.copies() && !split_.widens()) return;
   for (bool last : {false, true}) {
     int64_t columns = Columns(last);
     copies_.emplace_back(width_, Dims{spec_.k, columns}, Dims{spec_.b.row, spec_.b.column},
                          Dims{columns, 1});
   }
-  PlanPanels(RoundUp(spec_.k * split_.columns * width_, 64), "rows");
+  if (split_.copies()) PlanPanels(RoundUp(spec_.k * split_.columns * width_, 64), "rows");
 }
 
 void BlockMatMul::PlanPanels(int64_t panel_bytes, std::string key) {
@@ -37,7 +37,7 @@ void BlockMatMul::PlanPanels(int64_t panel_bytes, std::string key) {
   packed_key = fmt::format("{} {} {} {} {} {} {} {} {}", key, NameOf(spec_.dtype), spec_.k, spec_.n,
                            split_.columns, spec_.b.row, spec_.b.column, ToString(spec_.batch),
                            ToString(spec_.b.batch));
-  if (split_.copies() && !by_rows_ && panels >= ThreadPool::threads()) {
+  if (!split_.packs() && !by_rows_ && panels >= ThreadPool::threads()) {
     own_panel_bytes_ = static_cast<int64_t>(sizeof(OwnPanelHead)) + panel_bytes_;
     worker_bytes += own_panel_bytes_;
   } else {
@@ -79,7 +79,7 @@ void BlockMatMul::Run(const MatMul::Pointers& pointers, const Scratch& scratch,
   bool own_panels = own_panel_bytes_ > 0 && !packed;
   if (own_panels) {
     for (int i = 0; i < scratch.workers; ++i) OwnPanel(scratch.of(i)).index = -1;
-  } else if (packed_bytes > 0 && !packed) {
+  } else if (shared_bytes > 0 && !packed) {
     PackInto(pointers.b, scratch.shared, scratch, pool);
     packed = scratch.shared;
   }
@@ -122,7 +122,7 @@ const std::byte* BlockMatMul::MakeOwn(const void* b, const Part& part, std::byte
   OwnPanelHead& head = OwnPanel(memory);
   std::byte* panel = reinterpret_cast<std::byte*>(&head + 1);
   int64_t index = part.row_block / split_.row_blocks * split_.panels + part.first_panel;
-  if (std::exchange(head.index, index) != index) MakePanel(b, index, panel, nullptr);
+  if (std::exchange(head.index, index) != index) MakePanel(b, index, panel, CallScratch(memory));
   return panel;
 }
 
@@ -147,8 +147,12 @@ void BlockMatMul::MakePanel(const void* b, int64_t index, std::byte* panel, std:
       BatchOffset(spec_.batch, spec_.b.batch, batch) + in_batch * split_.columns * spec_.b.column;
   const std::byte* from = static_cast<const std::byte*>(b) + offset * width_;
   bool last = in_batch == split_.panels - 1;
-  if (split_.packs()) return PackPanel(from, panel, last, scratch);
-  const char* source = reinterpret_cast<const char*>(from);
+  if (!split_.copies()) return PackPanel(from, panel, last, scratch);
+  CopyPanel(from, panel, last, by_all);
+}
+
+void BlockMatMul::CopyPanel(const std::byte* b, std::byte* panel, bool last, bool by_all) const {
+  const char* source = reinterpret_cast<const char*>(b);
   char* target = reinterpret_cast<char*>(panel);
   by_all ? copies_[last].Run(source, target) : copies_[last].RunAlone(source, target);
 }
@@ -174,7 +178,7 @@ void BlockMatMul::RunPart(const MatMul::Pointers& pointers, const std::byte* pac
     int64_t panel = part.first_panel + i;
     const std::byte* b = part.panel ? part.panel : Panel(pointers, packed, batch, panel);
     Multiply({last_row, panel == split_.panels - 1, a, b, out + i * split_.columns * width},
-             memory + part_bytes_ + epilogue_bytes_ + own_panel_bytes_);
+             CallScratch(memory));
   }
   if (!epilogue) return;
   int64_t columns = std::min(part.panels * split_.columns, spec_.n - column);

@@ -14,14 +14,15 @@ namespace hammock::cpu {
 ///
 /// Note [Panels]
 /// A panel is some columns of b. It is multiplied as it is stored, as a copy with contiguous rows
-/// (if b is stored transposed), or as a packed weight. If there are enough tasks for all threads,
-/// each task copies the panel that it multiplies by, so that the panel is still in the cache when
-/// it is read.
+/// (if b is stored transposed), as such a copy in f32, or as a packed weight. If there are enough
+/// tasks for all threads, each task copies the panel that it multiplies by, so that the panel is
+/// still in the cache when it is read.
 struct MatMulSplit {
   enum class Panels {
-    kStored,  ///< as they are in b
-    kCopied,  ///< with contiguous rows
-    kPacked,  ///< packed by the library
+    kStored,   ///< as they are in b
+    kCopied,   ///< with contiguous rows
+    kPacked,   ///< packed by the library
+    kWidened,  ///< as f32, with contiguous rows
   };
   Panels storage = Panels::kStored;
   int64_t rows = 0, columns = 0;
@@ -29,6 +30,7 @@ struct MatMulSplit {
 
   bool copies() const { return storage == Panels::kCopied; }
   bool packs() const { return storage == Panels::kPacked; }
+  bool widens() const { return storage == Panels::kWidened; }
 
   /// The last block of rows and the last panel may be smaller. b that is stored transposed is
   /// copied unless it is packed.
@@ -53,11 +55,13 @@ class BlockMatMul : public MatMulKernel {
     std::byte* out;
   };
   virtual void Multiply(const Block& block, std::byte* scratch) const = 0;
-  /// Packs a panel of b; only if `split.packs()`.
+  /// Makes a panel of b that is not a mere copy.
   virtual void PackPanel(const std::byte* /*b*/, std::byte* /*packed*/, bool /*last*/,
                          std::byte* /*scratch*/) const {}
-  /// The size of a panel, for a split that packs or copies, and the key of its layout.
+  /// The size of a panel that is made, and the key of its layout.
   void PlanPanels(int64_t panel_bytes, std::string key);
+  /// Copies a panel of b in its own dtype.
+  void CopyPanel(const std::byte* b, std::byte* panel, bool last, bool by_all = false) const;
 
   int64_t Rows(bool last) const {
     return last ? spec_.m - (split_.row_blocks - 1) * split_.rows : split_.rows;
@@ -66,7 +70,9 @@ class BlockMatMul : public MatMulKernel {
     return last ? spec_.n - (split_.panels - 1) * split_.columns : split_.columns;
   }
   /// The stride of the rows of a panel that is not packed, in elements.
-  int64_t PanelStride(bool last) const { return split_.copies() ? Columns(last) : spec_.b.row; }
+  int64_t PanelStride(bool last) const {
+    return split_.copies() || split_.widens() ? Columns(last) : spec_.b.row;
+  }
 
   const MatMulSpec spec_;
   const MatMulSplit split_;
@@ -88,6 +94,10 @@ class BlockMatMul : public MatMulKernel {
   Part PartOf(int64_t task) const;
   OwnPanelHead& OwnPanel(std::byte* memory) const;
   const std::byte* MakeOwn(const void* b, const Part& part, std::byte* memory) const;
+  /// Where the scratch memory of the derived class begins.
+  std::byte* CallScratch(std::byte* memory) const {
+    return memory + part_bytes_ + epilogue_bytes_ + own_panel_bytes_;
+  }
   void PackInto(const void* b, std::byte* packed, const Scratch& scratch, ThreadPool& pool) const;
   void MakePanel(const void* b, int64_t index, std::byte* panel, std::byte* scratch,
                  bool by_all = false) const;

@@ -1,8 +1,10 @@
-// Matmuls by oneDNN, block by block: those of f32 by its gemm, those of bf16 by primitives.
+// Matmuls by oneDNN, block by block: those of f32 and f16 by its gemm, those of bf16 by primitives.
 #include <fmt/format.h>
 
 #include <array>
 
+#include "backends/cpu/interpret/inner_loops.h"
+#include "backends/cpu/interpret/scalar_loops.h"
 #include "backends/cpu/matmul/block_matmul.h"
 #include "backends/cpu/matmul/onednn_kit.h"
 
@@ -16,20 +18,27 @@ namespace {
 /// measured on two cores of a Zen 4, with operands outside of their second cache: f32 wants wide
 /// blocks, but narrow ones of copied panels where b is stored transposed, or its rows are a
 /// multiple of a page apart (5 to 10% faster); bf16 is faster packed from some hundred rows of a
-/// on.
-MatMulSplit SplitOf(const MatMulSpec& spec) {
+/// on. f16 is widened.
+MatMulSplit BlocksOf(const MatMulSpec& spec) {
   if (spec.m <= 32) {
     int64_t columns = std::clamp<int64_t>(RoundUp(CeilDiv(spec.n, 16), 64), 64, 512);
     return MatMulSplit::Of(spec, spec.m, columns);
   }
   if (spec.m * spec.n * spec.k <= 2 * 128 * 128 * 128) return MatMulSplit::Of(spec, 32, 512);
   using enum MatMulSplit::Panels;
-  if (spec.dtype == DType::kF32) {
-    bool copies = spec.b.column != 1 || hammock::BytesOf(spec.dtype, spec.n) % 4096 == 0;
+  if (spec.dtype != DType::kBF16) {
+    bool copies = spec.dtype == DType::kF16 || spec.b.column != 1 ||
+                  hammock::BytesOf(spec.dtype, spec.n) % 4096 == 0;
     return MatMulSplit::Of(spec, spec.m >= 512 ? 128 : 64, copies ? 128 : 512,
                            copies ? kCopied : kStored);
   }
   return MatMulSplit::Of(spec, spec.m >= 256 ? 128 : 64, 512, spec.m > 256 ? kPacked : kStored);
+}
+
+MatMulSplit SplitOf(const MatMulSpec& spec) {
+  MatMulSplit split = BlocksOf(spec);
+  if (spec.dtype == DType::kF16) split.storage = MatMulSplit::Panels::kWidened;
+  return split;
 }
 
 /// Blocks that oneDNN multiplies.
@@ -65,22 +74,71 @@ void SetUpGemm() {
   }();
 }
 
-/// One call for each block, for which nothing is prepared: a primitive would take 100 to 300 us and
-/// 30 kB for each new shape.
+/// A block of f32, for which nothing is prepared: a primitive would take 100 to 300 us and 30 kB
+/// for each new shape.
+void MultiplyFloats(int64_t m, int64_t n, int64_t k, const void* a, int64_t a_row, const void* b,
+                    int64_t b_row, void* out, int64_t out_row) {
+  OneThread one;
+  dnnl::error::wrap_c_api(
+      dnnl_sgemm('N', 'N', m, n, k, 1.0f, static_cast<const float*>(a), a_row,
+                 static_cast<const float*>(b), b_row, 0.0f, static_cast<float*>(out), out_row),
+      "could not multiply");
+}
+
 class GemmMatMul : public OneDnnMatMul {
  public:
   explicit GemmMatMul(const MatMulSpec& spec) : OneDnnMatMul(spec, SplitOf(spec)) {}
 
  private:
   void Multiply(const Block& block, std::byte*) const override {
-    OneThread one;
-    dnnl::error::wrap_c_api(
-        dnnl_sgemm('N', 'N', Rows(block.last_row), Columns(block.last_panel), spec_.k, 1.0f,
-                   reinterpret_cast<const float*>(block.a), spec_.a.row,
-                   reinterpret_cast<const float*>(block.b), PanelStride(block.last_panel), 0.0f,
-                   reinterpret_cast<float*>(block.out), spec_.out.row),
-        "could not multiply");
+    MultiplyFloats(Rows(block.last_row), Columns(block.last_panel), spec_.k, block.a, spec_.a.row,
+                   block.b, PanelStride(block.last_panel), block.out, spec_.out.row);
   }
+};
+
+/// f16 as f32: its panels, and in the memory of a thread a block of a and one of the result.
+/// Panels are not kept as packed weights, which would be twice as large as the weights.
+class WidenedMatMul : public OneDnnMatMul {
+ public:
+  explicit WidenedMatMul(const MatMulSpec& spec)
+      : OneDnnMatMul(spec, SplitOf(spec)),
+        left_bytes_(RoundUp(split_.rows * spec.k * sizeof(float), 64)) {
+    PlanPanels(RoundUp(spec.k * split_.columns * sizeof(float), 64), "f32 rows");
+    packed_bytes = 0;
+    const int64_t block_bytes =
+        left_bytes_ + RoundUp(split_.rows * split_.columns * sizeof(float), 64);
+    worker_bytes += std::max(block_bytes, RoundUp(spec.k * split_.columns * sizeof(Half), 64));
+  }
+
+ private:
+  void PackPanel(const std::byte* b, std::byte* panel, bool last,
+                 std::byte* scratch) const override {
+    CopyPanel(b, scratch, last);
+    WidenHalves(spec_.k * Columns(last), reinterpret_cast<const Half*>(scratch),
+                reinterpret_cast<float*>(panel));
+  }
+
+  void Multiply(const Block& block, std::byte* scratch) const override {
+    const int64_t rows = Rows(block.last_row), columns = Columns(block.last_panel);
+    const Half* a = reinterpret_cast<const Half*>(block.a);
+    float* left = reinterpret_cast<float*>(scratch);
+    for (int64_t i = 0; i < rows; ++i) {
+      WidenHalves(spec_.k, a + i * spec_.a.row, left + i * spec_.k);
+    }
+    if (spec_.out_dtype == DType::kF32) {
+      MultiplyFloats(rows, columns, spec_.k, left, spec_.k, block.b, columns, block.out,
+                     spec_.out.row);
+      return;
+    }
+    float* sums = reinterpret_cast<float*>(scratch + left_bytes_);
+    MultiplyFloats(rows, columns, spec_.k, left, spec_.k, block.b, columns, sums, columns);
+    for (int64_t i = 0; i < rows; ++i) {
+      round_(columns, sums + i * columns, reinterpret_cast<Half*>(block.out) + i * spec_.out.row);
+    }
+  }
+
+  const UnaryLoop round_ = RoundLoopFor(DType::kF16);
+  const int64_t left_bytes_;
 };
 
 class PrimitiveMatMul : public OneDnnMatMul {
@@ -184,8 +242,9 @@ class PrimitiveMatMul : public OneDnnMatMul {
 }  // namespace
 
 std::unique_ptr<MatMulKernel> MakeOneDnnMatMul(const MatMulSpec& spec) {
-  auto type = TypeOf(spec.dtype);
-  auto out_type = TypeOf(spec.out_dtype);
+  const bool widened = spec.dtype == DType::kF16;
+  auto type = TypeOf(widened ? DType::kF32 : spec.dtype);
+  auto out_type = TypeOf(widened ? DType::kF32 : spec.out_dtype);
   if (!type || !out_type || !IsUsable()) return nullptr;
   // Both need one dim that lies without gaps.
   if (spec.a.row != 1 && spec.a.column != 1) return nullptr;
@@ -197,6 +256,10 @@ std::unique_ptr<MatMulKernel> MakeOneDnnMatMul(const MatMulSpec& spec) {
   if (spec.dtype == DType::kF32) {
     SetUpGemm();
     return std::make_unique<GemmMatMul>(spec);
+  }
+  if (widened) {
+    SetUpGemm();
+    return std::make_unique<WidenedMatMul>(spec);
   }
   try {
     return std::make_unique<PrimitiveMatMul>(spec, *type, *out_type);

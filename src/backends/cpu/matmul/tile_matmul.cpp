@@ -414,6 +414,7 @@ std::unique_ptr<MatMulKernel> MakeVectorMatMul(const MatMulSpec& spec) {
   if (!VectorMatMul<float, float>::Suits(spec)) return nullptr;
   if (spec.dtype == DType::kF32) return MakeFor<VectorMatMul, float>(spec);
   if (spec.dtype == DType::kF64) return MakeFor<VectorMatMul, double>(spec);
+  if (spec.dtype == DType::kF16) return MakeFor<VectorMatMul, Half>(spec);
   if (spec.dtype == DType::kBF16) return MakeFor<VectorMatMul, BFloat16>(spec);
   return nullptr;
 }

@@ -61,7 +61,7 @@ TEST(FusedMatMul, MatMulsOfAllSizesHaveTheBitsOfSeparateSteps) {
                                 {3, 130, 40, 64},
                                 {1, 1030, 70, 200},
                                 {16, 40, 16, 48}}) {
-    for (DType dtype : {f32, bf16, f64}) {
+    for (DType dtype : {f32, bf16, f16, f64}) {
       Tensor a = Values({batch, m, k}, 1, dtype), b = Values({batch, k, n}, 2, dtype);
       Tensor bias = Values({n}, 3, dtype), residual = Values({batch, m, n}, 4, dtype);
       for (const Tensor& x : {a, b, bias, residual}) x.host();

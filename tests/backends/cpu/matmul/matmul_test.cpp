@@ -206,7 +206,7 @@ TEST(MatMul, BitsDoNotDependOnHowOperandsLie) {
                                 {1, 70, 2100, 1024},
                                 {2, 600, 100, 1100},
                                 {3, 40, 385, 60}}) {
-    for (DType dtype : {f32, bf16}) {
+    for (DType dtype : {f32, bf16, f16}) {
       HostTensor a = Random(Shape(dtype, {batch, m, k}), random);
       HostTensor b = Random(Shape(dtype, {batch, k, n}), random);
       HostTensor transposed_a = Permuted(a, {0, 2, 1}), transposed_b = Permuted(b, {2, 0, 1});
@@ -249,6 +249,34 @@ TEST(MatMul, SixteenBitFloatsCanGiveWideResults) {
       HostTensor expected =
           Interpreted(ops::kDotGeneral, {a.To(f32), b.To(f32)}, {Dims{1}, Dims{0}, Dims{}, Dims{}});
       EXPECT_TRUE(Near(out, expected, k));
+    }
+  }
+}
+
+TEST(MatMul, EveryHalfIsWidenedExactly) {
+  constexpr int64_t kCount = 1 << 16, kTerms = 32;
+  HostTensor matrix(Shape(f16, {kCount, kTerms})), ones(Shape(f16, {kTerms})), one(ones.shape());
+  for (int64_t i = 0; i < kCount * kTerms; ++i) {
+    matrix.mutable_values<Half>()[i] = Half::FromBits(static_cast<uint16_t>(i / kTerms));
+  }
+  for (int64_t i = 0; i < kTerms; ++i) {
+    ones.mutable_values<Half>()[i] = Half(1.0f);
+    one.mutable_values<Half>()[i] = Half(i == 5 ? 1.0f : 0.0f);
+  }
+  DotGeneralSpec spec = DotGeneral(Shape(f16, {1, kTerms}), matrix.shape(), {1}, {1}, {}, {});
+  spec.matmul.out_dtype = f32;
+  auto times = [&](const HostTensor& vector) {
+    return RunMatMul(MatMul(spec), Shape(f32, {1, kCount}),
+                     {.a = vector.data(), .b = matrix.data()}, "2");
+  };
+  HostTensor values = times(one), sums = times(ones);
+  for (int64_t i = 0; i < kCount; ++i) {
+    const float value = static_cast<float>(Half::FromBits(static_cast<uint16_t>(i)));
+    if (std::isfinite(value)) {
+      ASSERT_EQ(values.values<float>()[i], value) << i;
+    } else {
+      ASSERT_EQ(std::isnan(sums.values<float>()[i]), std::isnan(value)) << i;
+      ASSERT_EQ(std::isinf(sums.values<float>()[i]), std::isinf(value)) << i;
     }
   }
 }
