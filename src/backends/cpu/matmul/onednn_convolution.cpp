@@ -40,8 +40,12 @@ struct BandKernel {
 
 class OneDnnConvolution : public ConvolutionKernel {
  public:
-  OneDnnConvolution(const ConvolutionSpec& spec, memory::data_type type)
-      : spec_(spec), type_(type), width_(hammock::BytesOf(spec.input.dtype(), 1)) {
+  /// By bands of so many rows of the output.
+  OneDnnConvolution(const ConvolutionSpec& spec, memory::data_type type, int64_t band_rows)
+      : spec_(spec),
+        type_(type),
+        width_(hammock::BytesOf(spec.input.dtype(), 1)),
+        band_rows_(band_rows) {
     OneThread one;
     PlanParts();
     MakeBands();
@@ -98,7 +102,7 @@ class OneDnnConvolution : public ConvolutionKernel {
   /// channels of a position.
   void PlanParts() {
     const EpilogueSpec& epilogue = spec_.epilogue;
-    bool whole = spec_.out_last || RowsOfBand() == spec_.out.size(2);
+    bool whole = spec_.out_last || band_rows_ == spec_.out.size(2);
     finishes = epilogue.wanted && (!epilogue.whole_rows || whole);
     if (!finishes) return;
     apart = !epilogue.stores;
@@ -151,22 +155,8 @@ class OneDnnConvolution : public ConvolutionKernel {
     return memory::desc(sizes, type_, strides);
   }
 
-  /// The number of output rows of a task: there are enough tasks for many threads, the data of a
-  /// task fit a cache, and a task is not too little work.
-  int64_t RowsOfBand() const {
-    int64_t rows = spec_.out.size(2);
-    if (spec_.transposed) return rows;
-    int64_t images = spec_.out.size(0);
-    int64_t bytes = (spec_.input.numel() + spec_.out.numel()) / images * width_;
-    int64_t work = spec_.out.numel() / images * (spec_.weight.numel() / spec_.out.size(1));
-    int64_t bands = std::max(CeilDiv(16, images), CeilDiv(bytes, 512 << 10));
-    bands = std::min(bands, std::max<int64_t>(work >> 21, 1));
-    bands = std::min(bands, std::max<int64_t>(rows / 4, 1));
-    return CeilDiv(rows, bands);
-  }
-
   void MakeBands() {
-    int64_t step = RowsOfBand();
+    const int64_t step = band_rows_;
     int64_t reach = spec_.dilation[0] * (spec_.weight.size(2) - 1) + 1;
     for (int64_t begin = 0; begin < spec_.out.size(2); begin += step) {
       Band band;
@@ -237,6 +227,7 @@ class OneDnnConvolution : public ConvolutionKernel {
       typename Primitive::desc wanted(dnnl::prop_kind::forward_inference, algorithm, kernel.input,
                                       kernel.weight, kernel.out, strides, dilates, low, high);
       typename Primitive::primitive_desc desc(wanted, WithOurScratch(), Engine());
+      RefuseLastResort(desc);
       memory::desc weight = desc.weights_desc();
       return BandPrimitive{weight, Call(Primitive(desc), desc.scratchpad_desc(),
                                         {{DNNL_ARG_SRC, kernel.input},
@@ -297,7 +288,8 @@ class OneDnnConvolution : public ConvolutionKernel {
 
   const ConvolutionSpec spec_;
   const memory::data_type type_;
-  const int64_t width_;                          // bytes of an element
+  const int64_t width_;  // bytes of an element
+  const int64_t band_rows_;
   std::vector<std::pair<Band, int64_t>> bands_;  // with the number of the kernel
   std::vector<BandKernel> kernels_;
   std::shared_ptr<const Reorder> packer_;
@@ -321,17 +313,42 @@ bool IsOrdinary(const ConvolutionSpec& spec) {
   return true;
 }
 
+/// The number of output rows of a task: there are enough tasks for many threads, the data of a task
+/// fit a cache, and a task is not too little work.
+int64_t WantedRows(const ConvolutionSpec& spec) {
+  int64_t rows = spec.out.size(2);
+  if (spec.transposed) return rows;
+  int64_t images = spec.out.size(0);
+  int64_t bytes =
+      hammock::BytesOf(spec.input.dtype(), (spec.input.numel() + spec.out.numel()) / images);
+  int64_t work = spec.out.numel() / images * (spec.weight.numel() / spec.out.size(1));
+  int64_t bands = std::max(CeilDiv(16, images), CeilDiv(bytes, 512 << 10));
+  bands = std::min(bands, std::max<int64_t>(work >> 21, 1));
+  bands = std::min(bands, std::max<int64_t>(rows / 4, 1));
+  return CeilDiv(rows, bands);
+}
+
+/// The next number of rows up to which all bands have as many.
+int64_t EvenRows(int64_t rows, int64_t wanted) {
+  while (rows % wanted != 0) ++wanted;
+  return wanted;
+}
+
 }  // namespace
 
 std::unique_ptr<ConvolutionKernel> MakeOneDnnConvolution(const ConvolutionSpec& spec) {
   auto type = TypeOf(spec.input.dtype());
   if (!type || !IsOrdinary(spec) || !IsUsable()) return nullptr;
   LibraryCall call;
-  try {
-    return std::make_unique<OneDnnConvolution>(spec, *type);
-  } catch (const dnnl::error&) {
-    return nullptr;
+  const int64_t rows = spec.out.size(2), wanted = WantedRows(spec);
+  // A last band with fewer rows may have no kernel for the weights of the others.
+  for (int64_t band_rows : {wanted, EvenRows(rows, wanted), rows}) {
+    try {
+      return std::make_unique<OneDnnConvolution>(spec, *type, band_rows);
+    } catch (const dnnl::error&) {
+    }
   }
+  return nullptr;
 }
 
 }  // namespace hammock::cpu

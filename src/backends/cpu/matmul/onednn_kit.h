@@ -17,6 +17,7 @@
 #include <oneapi/dnnl/dnnl.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -70,6 +71,16 @@ inline dnnl::primitive_attr WithOurScratch() {
   dnnl::primitive_attr attr;
   attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   return attr;
+}
+
+/// The library has a kernel for everything, but the last resort is a loop over single elements,
+/// which is worse than anything else: it counts as none. A layout that was chosen for other sizes
+/// can lead there.
+template <class PrimitiveDesc>
+void RefuseLastResort(const PrimitiveDesc& desc) {
+  if (std::string_view(desc.impl_info_str()).starts_with("ref")) {
+    throw dnnl::error(dnnl_unimplemented, "only a reference kernel");
+  }
 }
 
 inline int64_t BytesOf(const memory::desc& desc) {

@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <chrono>
+
 #include "backends/cpu/matmul/matmul_tests.h"
 #include "ops/primitives/channels_last.h"
 
@@ -176,6 +179,34 @@ TEST(Convolution, MatchesTheInterpreterOnLargerImages) {
         {Shape(dtype, {1, 16, 100}), Shape(dtype, {48, 16, 5}), {1}, {4}, {2}, false, {0}, 1},
         random);
   }
+}
+
+/// The weights that bands of 10 rows chose had only a loop over single elements for the last 8
+/// rows.
+TEST(Convolution, ALastBandOfFewerRowsIsNoCliff) {
+  std::mt19937 random(13);
+  auto shortest = [&](int64_t out_channels) {
+    ConvolutionCase c = {Shape(f32, {4, 64, 56, 56}),
+                         Shape(f32, {out_channels, 64, 1, 1}),
+                         {2, 2},
+                         {0, 0},
+                         {1, 1},
+                         false,
+                         {0, 0},
+                         1};
+    CheckConvolution(c, random);
+    Convolution convolution(ConvolutionSpec::Of(c.input, c.weight, c.stride, c.padding, c.dilation,
+                                                c.transposed, c.output_padding, c.groups));
+    HostTensor input = Random(c.input, random), weight = Random(c.weight, random);
+    auto best = std::chrono::nanoseconds::max();
+    for (int turn = 0; turn < 5; ++turn) {
+      auto start = std::chrono::steady_clock::now();
+      RunConvolution(convolution, {.input = input.data(), .weight = weight.data()}, "1");
+      best = std::min<std::chrono::nanoseconds>(best, std::chrono::steady_clock::now() - start);
+    }
+    return best;
+  };
+  EXPECT_LT(shortest(128), 10 * shortest(256));  // 150 times as long before
 }
 
 TEST(Convolution, OfOnePositionIsAMatmul) {
