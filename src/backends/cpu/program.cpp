@@ -21,6 +21,8 @@
 #include "compiler/effects.h"
 #include "compiler/loops/describe_schedule.h"
 #include "compiler/loops/kernel_builder.h"
+#include "compiler/passes/narrow_matmuls.h"
+#include "compiler/passes/remove_dead.h"
 #include "compiler/passes/split_reductions.h"
 #include "hammock/config.h"
 #include "hammock/lazy/backend_interface.h"
@@ -67,6 +69,9 @@ std::vector<Pass> CpuPasses() {
   return {
       {"expand_short_attention", ExpandShortAttention},
       {"split_reductions", SplitReductions},
+      {"narrow_matmuls",
+       [](Graph g) { return NarrowMatMuls(std::move(g), GainsByNarrowOperands); }},
+      {"remove_dead", RemoveDead},
       {"keep_channels_last", KeepChannelsLast},
   };
 }

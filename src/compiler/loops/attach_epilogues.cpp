@@ -5,6 +5,7 @@
 
 #include "ir/primitives.h"
 #include "ops/primitives/channels_last.h"
+#include "ops/primitives/fused_forms.h"
 
 namespace hammock::compiler {
 
@@ -157,7 +158,7 @@ int64_t ResultColumns(const Graph& graph, NodeId id) {
     for (int d = 2; d < sizes.size(); ++d) columns *= sizes[d];
     return columns;
   }
-  if (node.op != &ops::kDotGeneral) return 0;
+  if (node.op != &ops::kDotGeneral && node.op != &ops::kDotGeneralFused) return 0;
   const Shape& right = graph.TypeOf(node.inputs[1]);
   int free = right.rank() - static_cast<int>(node.attrs[1].ints().size()) -
              static_cast<int>(node.attrs[3].ints().size());

@@ -1,6 +1,7 @@
 #include "backends/cpu/calls/calls.h"
 
 #include <cstring>
+#include <string_view>
 
 #include "backends/cpu/calls/call_kit.h"
 #include "backends/cpu/matmul/fused_matmul.h"
@@ -9,12 +10,15 @@
 #include "backends/reference/kernel.h"
 #include "ir/primitives.h"
 #include "ops/primitives/channels_last.h"
+#include "ops/primitives/fused_forms.h"
 
 namespace hammock::cpu {
 namespace {
 
 /// The packed weight, an operand behind those of the node; null if there is none.
-const char* PackedIn(std::span<const char* const> in) { return in.size() > 2 ? in[2] : nullptr; }
+const char* PackedIn(std::span<const char* const> in, size_t operands) {
+  return in.size() > operands ? in[operands] : nullptr;
+}
 
 template <class Op>
 Call::PackedWeightSpec PackedWeightOf(const Op& op) {
@@ -22,17 +26,31 @@ Call::PackedWeightSpec PackedWeightOf(const Op& op) {
   return {1, op.packed_bytes(), op.packed_key()};
 }
 
+DotGeneralSpec DotSpecOf(const Graph& graph, const GraphNode& node, const EpilogueSpec& epilogue) {
+  DotGeneralSpec spec =
+      DotGeneral(graph.TypeOf(node.inputs[0]), graph.TypeOf(node.inputs[1]), node.attrs[0].ints(),
+                 node.attrs[1].ints(), node.attrs[2].ints(), node.attrs[3].ints());
+  spec.matmul.out_dtype = node.type().dtype();
+  spec.matmul.epilogue = epilogue;
+  return spec;
+}
+
 class DotCall : public MatMulCall {
  public:
   DotCall(const Graph& graph, const GraphNode& node, const EpilogueSpec& epilogue)
-      : matmul_(SpecOf(graph, node, epilogue)),
+      : operands_(node.inputs.size()),
+        matmul_(DotSpecOf(graph, node, epilogue)),
         scratch_(matmul_.scratch_bytes(ThreadPool::threads())) {}
 
   using MatMulCall::Run;
   int64_t scratch_bytes() const override { return scratch_; }
   void Run(std::span<const char* const> in, char* out, char* scratch,
            const Epilogue* epilogue) const override {
-    matmul_.Run({.a = in[0], .b = in[1], .packed = PackedIn(in), .out = out, .epilogue = epilogue},
+    matmul_.Run({.a = in[0],
+                 .b = in[1],
+                 .packed = PackedIn(in, operands_),
+                 .out = out,
+                 .epilogue = epilogue},
                 {reinterpret_cast<std::byte*>(scratch), static_cast<size_t>(scratch_)},
                 ThreadPool::Get());
   }
@@ -43,15 +61,7 @@ class DotCall : public MatMulCall {
   }
 
  private:
-  static DotGeneralSpec SpecOf(const Graph& graph, const GraphNode& node,
-                               const EpilogueSpec& epilogue) {
-    DotGeneralSpec spec =
-        DotGeneral(graph.TypeOf(node.inputs[0]), graph.TypeOf(node.inputs[1]), node.attrs[0].ints(),
-                   node.attrs[1].ints(), node.attrs[2].ints(), node.attrs[3].ints());
-    spec.matmul.epilogue = epilogue;
-    return spec;
-  }
-
+  const size_t operands_;  // without the packed weight
   MatMul matmul_;
   int64_t scratch_;
 };
@@ -66,9 +76,13 @@ class ConvolutionCall : public MatMulCall {
   int64_t scratch_bytes() const override { return scratch_; }
   void Run(std::span<const char* const> in, char* out, char* scratch,
            const Epilogue* epilogue) const override {
-    convolution_.Run(
-        {.input = in[0], .weight = in[1], .packed = PackedIn(in), .out = out, .epilogue = epilogue},
-        {reinterpret_cast<std::byte*>(scratch), static_cast<size_t>(scratch_)}, ThreadPool::Get());
+    convolution_.Run({.input = in[0],
+                      .weight = in[1],
+                      .packed = PackedIn(in, 2),
+                      .out = out,
+                      .epilogue = epilogue},
+                     {reinterpret_cast<std::byte*>(scratch), static_cast<size_t>(scratch_)},
+                     ThreadPool::Get());
   }
   const char* kernel() const override { return convolution_.kernel(); }
   PackedWeightSpec packed_weight() const override { return PackedWeightOf(convolution_); }
@@ -147,6 +161,7 @@ std::unique_ptr<Call> MakePlain(const Graph& graph, const GraphNode& node) {
 }
 
 constexpr CallEntry kMatMuls[] = {{&ops::kDotGeneral, MakePlain<DotCall>},
+                                  {&ops::kDotGeneralFused, MakePlain<DotCall>},
                                   {&ops::kConvolution, MakePlain<ConvolutionCall>},
                                   {&ops::kConvolutionLast, MakePlain<ConvolutionCall>}};
 
@@ -176,6 +191,10 @@ std::unique_ptr<Call> MakeCall(const Graph& graph, NodeId id) {
   return MakeReferenceCall(graph, id);
 }
 
+bool GainsByNarrowOperands(const Graph& graph, const GraphNode& matmul) {
+  return std::string_view(MatMul(DotSpecOf(graph, matmul, {})).kernel()) != "tiles";
+}
+
 bool RunsWhole(const Graph& graph, NodeId id) {
   const GraphNode& node = graph[id];
   return RunsWholeAttention(graph, node) || RunsWholePool(graph, node) ||
@@ -185,7 +204,9 @@ bool RunsWhole(const Graph& graph, NodeId id) {
 std::unique_ptr<MatMulCall> MakeMatMulCall(const Graph& graph, NodeId id,
                                            const EpilogueSpec& epilogue) {
   const GraphNode& node = graph[id];
-  if (node.op == &ops::kDotGeneral) return std::make_unique<DotCall>(graph, node, epilogue);
+  if (node.op == &ops::kDotGeneral || node.op == &ops::kDotGeneralFused) {
+    return std::make_unique<DotCall>(graph, node, epilogue);
+  }
   HAMMOCK_CHECK(node.op == &ops::kConvolution || node.op == &ops::kConvolutionLast,
                 "{} is no matmul or convolution", node.op->name());
   return std::make_unique<ConvolutionCall>(graph, node, epilogue);

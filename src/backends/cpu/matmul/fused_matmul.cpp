@@ -112,7 +112,8 @@ FusedMatMul::FusedMatMul(const Graph& graph, const compiler::Schedule& schedule,
                          std::shared_ptr<KernelCode> code, const Graph& sized, NodeId node)
     : launch_(std::move(launch)), row_loops_(command.row_loops), code_(std::move(code)) {
   for (GraphValue input : graph[command.node].inputs) {
-    operands_.push_back(schedule.BufferOf(compiler::StorageOf(graph, input)));
+    operands_.push_back(input.node ? schedule.BufferOf(compiler::StorageOf(graph, input))
+                                   : BufferId());
   }
   operands_.emplace_back();  // the packed weight, if there is one
   const BufferId matmul = schedule.BufferOf({command.node, 0});

@@ -12,7 +12,8 @@
 
 namespace hammock::cpu {
 
-/// A dot_general or a convolution. The third operand is the second one as a packed weight, or null.
+/// A dot_general or a convolution. Behind the operands of its node comes the second one as a packed
+/// weight, or null.
 class MatMulCall : public Call {
  public:
   virtual void Run(std::span<const char* const> in, char* out, char* scratch,

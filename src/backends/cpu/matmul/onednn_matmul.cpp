@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <cstring>
+#include <optional>
 
 #include "backends/cpu/interpret/inner_loops.h"
 #include "backends/cpu/interpret/scalar_loops.h"
@@ -141,6 +143,46 @@ class WidenedMatMul : public OneDnnMatMul {
   const int64_t left_bytes_;
 };
 
+/// Packs a panel that is stored transposed into the library's blocks of 64 columns, whose rows are
+/// pairs of terms: as a transpose of pairs, up to ten times as fast as the library's own reorder.
+class PairPacker {
+ public:
+  /// Nothing if the layouts are others.
+  static std::optional<PairPacker> Of(int64_t k, int64_t columns, int64_t column_stride,
+                                      const memory::desc& packed) {
+    const memory::desc blocks({k, columns}, memory::data_type::bf16,
+                              memory::format_tag::BA16a64b2a);
+    if (packed != blocks || k % 2 != 0 || column_stride % 2 != 0) return std::nullopt;
+    PairPacker packer;
+    const int64_t pairs = k / 2, from = column_stride / 2, full = columns / kColumns;
+    const int64_t block_pairs = RoundUp(k, 2 * kPairs) / 2 * kColumns;
+    packer.full_ = StridedCopy(kBytes, {full, pairs, kColumns}, {kColumns * from, 1, from},
+                               {block_pairs, kColumns, 1});
+    packer.rest_ = StridedCopy(kBytes, {pairs, columns % kColumns}, {1, from}, {kColumns, 1});
+    packer.from_rest_ = full * kColumns * from * kBytes;
+    packer.to_rest_ = full * block_pairs * kBytes;
+    packer.padded_bytes_ =
+        packed.get_size() > static_cast<size_t>(k * columns * 2) ? packed.get_size() : 0;
+    return packer;
+  }
+
+  void operator()(const std::byte* b, std::byte* packed) const {
+    std::memset(packed, 0, padded_bytes_);
+    const char* from = reinterpret_cast<const char*>(b);
+    char* to = reinterpret_cast<char*>(packed);
+    full_.RunAlone(from, to);
+    rest_.RunAlone(from + from_rest_, to + to_rest_);
+  }
+
+ private:
+  static constexpr int64_t kColumns = 64, kPairs = 16;  // of a block
+  static constexpr int64_t kBytes = 4;                  // of a pair
+
+  StridedCopy full_, rest_;  // blocks, and a last one with fewer columns
+  int64_t from_rest_ = 0, to_rest_ = 0;
+  size_t padded_bytes_ = 0;  // if there is padding
+};
+
 class PrimitiveMatMul : public OneDnnMatMul {
  public:
   PrimitiveMatMul(const MatMulSpec& spec, memory::data_type type, memory::data_type out_type)
@@ -194,6 +236,7 @@ class PrimitiveMatMul : public OneDnnMatMul {
     }
     auto make = [&] {
       dnnl::matmul::primitive_desc desc(dnnl::matmul::desc(a, b, out), WithOurScratch(), Engine());
+      RefuseLastResort(desc);
       memory::desc used = desc.weights_desc();
       return BlockCall{used,
                        Call(dnnl::matmul(desc), desc.scratchpad_desc(),
@@ -214,6 +257,9 @@ class PrimitiveMatMul : public OneDnnMatMul {
     for (bool last : {false, true}) {
       const memory::desc& packed = CallAt(false, last).b;
       packers_.push_back(Reorder::Of(PlainB(Columns(last)), packed));
+      if (spec_.b.row == 1) {
+        pair_packers_[last] = PairPacker::Of(spec_.k, Columns(last), spec_.b.column, packed);
+      }
       call_bytes_ = std::max(call_bytes_, packers_.back()->scratch_bytes());
       panel_bytes = std::max(panel_bytes, BytesOf(packed));
       key += KeyOf(packed);
@@ -223,6 +269,7 @@ class PrimitiveMatMul : public OneDnnMatMul {
 
   void PackPanel(const std::byte* b, std::byte* packed, bool last,
                  std::byte* scratch) const override {
+    if (pair_packers_[last]) return (*pair_packers_[last])(b, packed);
     OneThread one;
     (*packers_[last])(b, packed, scratch);
   }
@@ -236,6 +283,7 @@ class PrimitiveMatMul : public OneDnnMatMul {
   std::vector<std::shared_ptr<const BlockCall>> calls_;
   size_t call_of_[4] = {};  // which of them: last row block or not, last panel or not
   std::vector<std::shared_ptr<const Reorder>> packers_;  // of panels, the last one differently
+  std::optional<PairPacker> pair_packers_[2];            // where b lies so that they can
   int64_t call_bytes_ = 0;
 };
 

@@ -8,10 +8,11 @@
 #include "backends/cuda/passes/copies_to_where.h"
 #include "backends/cuda/passes/expand_attention.h"
 #include "backends/cuda/passes/fuse_random.h"
-#include "backends/cuda/passes/narrow_matmuls.h"
+#include "backends/cuda/passes/round_matmuls.h"
 #include "backends/cuda/passes/scatter_rows.h"
 #include "backends/cuda/passes/vector_matmuls.h"
 #include "compiler/loops/program_outputs.h"
+#include "compiler/passes/narrow_matmuls.h"
 #include "compiler/passes/remove_dead.h"
 #include "compiler/passes/split_reductions.h"
 
@@ -28,7 +29,7 @@ std::vector<Pass> CudaPasses() {
       {"vector_matmuls", VectorMatMuls},
       {"arg_reductions", ArgReductions},
       {"split_reductions", SplitReductions},
-      {"narrow_matmuls", NarrowMatMuls},
+      {"narrow_matmuls", [](Graph g) { return NarrowMatMuls(std::move(g)); }},
       {"remove_dead", RemoveDead},
       {"round_matmuls", RoundMatMuls},
       {"remove_dead", RemoveDead},

@@ -1,9 +1,8 @@
-#include "backends/cuda/passes/narrow_matmuls.h"
+#include "backends/cuda/passes/round_matmuls.h"
 
 #include <algorithm>
 #include <optional>
 
-#include "compiler/loops/fusion_facts.h"
 #include "compiler/passes/graph_editor.h"
 #include "compiler/passes/repeated_element.h"
 #include "ir/primitives.h"
@@ -13,24 +12,6 @@ namespace hammock::cuda {
 namespace {
 
 bool IsNarrow(DType dtype) { return dtype == DType::kF16 || dtype == DType::kBF16; }
-
-/// The 16-bit float dtype that a value, perhaps a view, was cast from; nothing if there is none.
-std::optional<DType> NarrowDType(const Graph& graph, GraphValue value) {
-  while (compiler::IsView(graph[value.node])) value = graph[value.node].inputs[0];
-  const GraphNode& node = graph[value.node];
-  if (node.op != &ops::kCast || node.type().dtype() != DType::kF32) return std::nullopt;
-  DType from = graph.TypeOf(node.inputs[0]).dtype();
-  return IsNarrow(from) ? std::optional(from) : std::nullopt;
-}
-
-/// The value before the cast, with the views repeated on it.
-GraphValue Narrowed(GraphBuilder& out, GraphValue value) {
-  GraphNode node = out.graph()[value.node];
-  if (node.op == &ops::kCast) return node.inputs[0];
-  node.inputs[0] = Narrowed(out, node.inputs[0]);
-  node.types[0] = node.type().With(out.TypeOf(node.inputs[0]).dtype());
-  return out.Append(std::move(node));
-}
 
 /// `matmul` as a fused one, with a bias, a result dtype and perhaps relu.
 GraphNode Fused(GraphNode matmul, GraphValue bias, DType dtype, bool relu) {
@@ -151,20 +132,6 @@ std::optional<GraphNode> ReluMatMul(const Graph& graph, const NodeMap<int>& uses
 }
 
 }  // namespace
-
-Graph NarrowMatMuls(Graph graph) {
-  if (!HasOp(graph, ops::kDotGeneral)) return graph;
-  return EditGraph(std::move(graph),
-                   [](GraphEditor& editor, NodeId, GraphNode& node) -> Replacement {
-                     if (node.op != &ops::kDotGeneral) return std::nullopt;
-                     std::optional<DType> a = NarrowDType(editor.graph(), node.inputs[0]);
-                     if (!a || a != NarrowDType(editor.graph(), node.inputs[1]))
-                       return std::nullopt;
-                     for (GraphValue& input : node.inputs) input = Narrowed(editor, input);
-                     node = Fused(std::move(node), {}, DType::kF32, false);
-                     return std::nullopt;
-                   });
-}
 
 Graph RoundMatMuls(Graph graph) {
   return HasOp(graph, ops::kDotGeneralFused) ? WithMatMuls(graph, RoundedMatMul) : std::move(graph);

@@ -7,6 +7,7 @@
 #include <random>
 
 #include "backends/cpu/code/kernel_code.h"
+#include "backends/cpu/matmul/matmul.h"
 #include "backends/cpu/program.h"
 #include "hammock/autograd.h"
 #include "hammock/hammock.h"
@@ -76,6 +77,42 @@ TEST(FusedMatMul, MatMulsOfAllSizesHaveTheBitsOfSeparateSteps) {
           about + " layer norm");
     }
   }
+}
+
+/// linear adds its bias before it rounds: its matmul has f32 results.
+TEST(FusedMatMul, NarrowOperandsAreReadAsTheyAre) {
+  for (DType dtype : {bf16, f16}) {
+    for (int64_t rows : {1, 70, 300}) {
+      Tensor x = Values({rows, 96}, 1, dtype), w = Values({130, 96}, 2, dtype),
+             bias = Values({130}, 3, dtype);
+      for (const Tensor& t : {x, w, bias}) t.host();
+      Tensor y = gelu(linear(x, w, bias));
+      const Device reference("reference");
+      Tensor expected = gelu(linear(x.to(reference), w.to(reference), bias.to(reference)));
+      EXPECT_TRUE(allclose(y.to(reference), expected, 2e-2, 1e-2)) << NameOf(dtype) << rows;
+      auto compute = [&] { return linear(x, w, bias); };
+      ExpectSameBits(
+          compute, [](const Tensor& t) { return gelu(t) * 2.0; }, "linear");
+    }
+  }
+}
+
+TEST(FusedMatMul, NarrowOperandsAreTakenWhereTheLibraryTakesThem) {
+  Graph graph = ParseGraph(R"(
+      %0 = input : bf16[200,96]
+      %1 = input : bf16[130,96]
+      %2 = cast %0 {dtype=f32} : f32[200,96]
+      %3 = cast %1 {dtype=f32} : f32[130,96]
+      %4 = dot_general %2, %3 {a_contract=[1], b_contract=[1], a_batch=[], b_batch=[]} : f32[200,130]
+      return %4)");
+  auto narrow = [&] {
+    return ToText(RewriteForCpu(graph)).find("_dot_general_fused %0, %1") != std::string::npos;
+  };
+  MatMulSpec spec = MatMulSpec::Plain(bf16, 200, 96, 130);
+  spec.out_dtype = f32;
+  EXPECT_EQ(narrow(), std::string(MatMul(spec).kernel()) == "onednn");
+  config::Override off("cpu.onednn", "false");
+  EXPECT_FALSE(narrow());
 }
 
 TEST(FusedMatMul, ConvolutionsHaveTheBitsOfSeparateSteps) {

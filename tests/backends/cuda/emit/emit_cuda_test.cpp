@@ -14,9 +14,10 @@
 #include "backends/cuda/passes/copies_to_where.h"
 #include "backends/cuda/passes/cuda_passes.h"
 #include "backends/cuda/passes/fuse_random.h"
-#include "backends/cuda/passes/narrow_matmuls.h"
+#include "backends/cuda/passes/round_matmuls.h"
 #include "compiler/loops/donation_plan.h"
 #include "compiler/loops/schedule.h"
+#include "compiler/passes/narrow_matmuls.h"
 #include "compiler/passes/remove_dead.h"
 
 namespace hammock::cuda {
