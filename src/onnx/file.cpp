@@ -1,15 +1,12 @@
 #include "onnx/file.h"
 
-#include <dlfcn.h>
-
 #include <charconv>
 #include <cstring>
 #include <filesystem>
-#include <map>
-#include <mutex>
 #include <vector>
 
 #include "base/never_destroyed.h"
+#include "base/plugin_library.h"
 #include "base/throw.h"
 #include "base/whole_file.h"
 #include "hammock/config.h"
@@ -27,62 +24,20 @@ constinit config::Option<std::string> kOnnxPlugin({
         "the library, or where the system finds it.",
 });
 
-constexpr const char* kFileName = "libhammock-onnx.so";
-
-struct Opened {
-  const HammockOnnxTableV1* table = nullptr;
-  std::string reason;
-};
-
-std::vector<std::string> Candidates(const std::string& setting) {
-  if (!setting.empty()) return {setting};
-  std::vector<std::string> paths;
-  Dl_info info;
-  if (dladdr(reinterpret_cast<const void*>(&WhyAbsent), &info)) {
-    std::filesystem::path file = std::filesystem::path(info.dli_fname).parent_path() / kFileName;
-    std::error_code none;
-    if (std::filesystem::exists(file, none)) paths.push_back(file.string());
-  }
-  paths.push_back(kFileName);
-  return paths;
-}
-
-Opened Open(const std::string& path) {
-  void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-  if (!library) return {nullptr, dlerror()};
-  auto entry = reinterpret_cast<decltype(&HammockOnnxTable)>(dlsym(library, HAMMOCK_ONNX_ENTRY));
-  if (!entry) return {nullptr, fmt::format("{} has no {}", path, HAMMOCK_ONNX_ENTRY)};
-  const HammockOnnxTableV1* table = entry();
-  if (table->abi != HAMMOCK_ONNX_ABI) {
-    return {nullptr, fmt::format("{} has interface {}, this library needs {}", path, table->abi,
-                                 HAMMOCK_ONNX_ABI)};
-  }
-  return {table, ""};
-}
-
-/// Tried once for each value of the option.
-const Opened& OpenedPlugin() {
-  static auto& mutex = NeverDestroyed<std::mutex>();
-  static auto& tried = NeverDestroyed<std::map<std::string, Opened>>();
-  const std::string& setting = config::Get<kOnnxPlugin>();
-  std::lock_guard lock(mutex);
-  auto [at, added] = tried.try_emplace(setting);
-  if (!added) return at->second;
-  std::string reasons;
-  for (const std::string& path : Candidates(setting)) {
-    at->second = Open(path);
-    if (at->second.table) return at->second;
-    reasons += (reasons.empty() ? "" : "; ") + at->second.reason;
-  }
-  at->second.reason = fmt::format(
-      "no ONNX file is read or written without its plug-in (option onnx.plugin): {}", reasons);
-  return at->second;
+const PluginLibrary::Opened& OpenedPlugin() {
+  static auto& plugin = NeverDestroyed<PluginLibrary>(PluginSpec{
+      .file = "libhammock-onnx.so",
+      .entry = HAMMOCK_ONNX_ENTRY,
+      .abi = HAMMOCK_ONNX_ABI,
+      .without = "no ONNX file is read or written without its plug-in (option onnx.plugin)",
+  });
+  return plugin.Open(config::Get<kOnnxPlugin>());
 }
 
 const HammockOnnxTableV1& Plugin() {
-  const Opened& opened = OpenedPlugin();
+  const PluginLibrary::Opened& opened = OpenedPlugin();
   if (!opened.table) Throw<NotSupported>(ErrorCode::kNotSupported, "onnx: {}", opened.reason);
-  return *opened.table;
+  return *static_cast<const HammockOnnxTableV1*>(opened.table);
 }
 
 // ---- external data

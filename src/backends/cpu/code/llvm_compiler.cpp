@@ -1,16 +1,14 @@
 #include "backends/cpu/code/llvm_compiler.h"
 
-#include <dlfcn.h>
 #include <fmt/format.h>
 
-#include <filesystem>
 #include <map>
-#include <memory>
 #include <mutex>
-#include <vector>
+#include <optional>
 
 #include "backends/cpu/code/llvm/llvm_plugin.h"
 #include "base/never_destroyed.h"
+#include "base/plugin_library.h"
 #include "base/throw.h"
 #include "hammock/config.h"
 
@@ -27,65 +25,29 @@ constinit config::Option<std::string> kLlvmPlugin({
         "is the default device.",
 });
 
-constexpr const char* kFileName = "libhammock-llvm.so";
-
-/// The result of opening the plug-in: a compiler, or the reason why there is none.
+/// The compiler, or the reason why there is none.
 struct Opened {
-  std::unique_ptr<const LlvmCompiler> compiler;
+  std::optional<LlvmCompiler> compiler;
   std::string reason;
 };
 
-/// The path of the plug-in in the folder of this library.
-std::string PathBesideThisLibrary() {
-  Dl_info info;
-  if (!dladdr(reinterpret_cast<const void*>(&LlvmCompiler::WhyAbsent), &info)) return "";
-  std::filesystem::path file = std::filesystem::path(info.dli_fname).parent_path() / kFileName;
-  std::error_code none;
-  return std::filesystem::exists(file, none) ? file.string() : "";
-}
-
-std::vector<std::string> Candidates(const std::string& setting) {
-  if (!setting.empty()) return {setting};
-  std::vector<std::string> paths;
-  if (std::string beside = PathBesideThisLibrary(); !beside.empty()) paths.push_back(beside);
-  paths.push_back(kFileName);
-  return paths;
-}
-
-// Never closed: LLVM does not survive it, and threads may be inside.
-Opened Open(const std::string& path) {
-  int flags = RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE;
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-  flags |= RTLD_DEEPBIND;  // see __cxa_atexit in llvm_plugin.cpp; sanitizers refuse it
-#endif
-  void* library = dlopen(path.c_str(), flags);
-  if (!library) return {nullptr, dlerror()};
-  auto entry = reinterpret_cast<decltype(&HammockLlvmTable)>(dlsym(library, HAMMOCK_LLVM_ENTRY));
-  if (!entry) return {nullptr, fmt::format("{} has no {}", path, HAMMOCK_LLVM_ENTRY)};
-  const HammockLlvmTableV1* table = entry();
-  if (table->abi != HAMMOCK_LLVM_ABI) {
-    return {nullptr, fmt::format("{} has interface {}, this library needs {}", path, table->abi,
-                                 HAMMOCK_LLVM_ABI)};
-  }
-  return {std::make_unique<const LlvmCompiler>(*table), ""};
-}
-
-/// Tried once for each value of the option.
+/// One for each value of the option.
 const Opened& OpenedPlugin() {
+  static auto& plugin = NeverDestroyed<PluginLibrary>(PluginSpec{
+      .file = "libhammock-llvm.so",
+      .entry = HAMMOCK_LLVM_ENTRY,
+      .abi = HAMMOCK_LLVM_ABI,
+      .without = "no code is compiled without the LLVM plug-in (option cpu.llvm_plugin)",
+      .own_symbols = true,  // see __cxa_atexit in llvm_plugin.cpp
+  });
   static auto& mutex = NeverDestroyed<std::mutex>();
-  static auto& tried = NeverDestroyed<std::map<std::string, Opened>>();
+  static auto& compilers = NeverDestroyed<std::map<std::string, Opened>>();
   const std::string& setting = config::Get<kLlvmPlugin>();
   std::lock_guard lock(mutex);
-  auto [at, added] = tried.try_emplace(setting);
+  auto [at, added] = compilers.try_emplace(setting);
   if (!added) return at->second;
-  std::string reasons;
-  for (const std::string& path : Candidates(setting)) {
-    at->second = Open(path);
-    if (at->second.compiler) return at->second;
-    reasons += (reasons.empty() ? "" : "; ") + at->second.reason;
-  }
-  at->second.reason = fmt::format(
-      "no code is compiled without the LLVM plug-in (option cpu.llvm_plugin): {}", reasons);
+  if (auto* table = plugin.Find<HammockLlvmTableV1>(setting)) at->second.compiler.emplace(*table);
+  at->second.reason = plugin.Open(setting).reason;
   return at->second;
 }
 
