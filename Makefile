@@ -1,11 +1,11 @@
 # The commands people type. CMakePresets.json has the details; `make help` lists the targets.
 JOBS ?= $(shell nproc)
 
-.PHONY: help demo test bench python wheel asan asan_parts tsan minimal aarch64 format build deps
+.PHONY: help demo test bench python wheel array-api asan asan_parts tsan minimal aarch64 format build deps
 .NOTPARALLEL:
 
 help:  ## list the targets
-	@sed -n 's/^\([a-z0-9_]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
+	@sed -n 's/^\([a-z0-9_-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
 
 demo: deps  ## install what is missing, build what the demo needs, run it
 	@cmake --preset release
@@ -25,6 +25,9 @@ python: build  ## make the Python package in build/python
 
 wheel: deps  ## make a wheel in build/wheels and try it; PYTHON=python3.13 DEBIAN=trixie: also in a bare Debian 13
 	@scripts/wheel.sh
+
+array-api: build  ## run the array API standard's own tests on the Python package
+	@tests/python/array_api.sh build
 
 asan:  ## run all tests with the address and undefined-behaviour sanitizers
 	$(call check,asan)

@@ -85,6 +85,7 @@ from ._autograd import (  # noqa: E402
 from ._compile import compile  # noqa: E402
 from ._execution import eager, expect_no_recompile, explain, no_execution, step  # noqa: E402
 from ._exchange import from_torch, to_torch  # noqa: E402
+from ._numbers import finfo, iinfo  # noqa: E402
 
 half, float, double = float16, float32, float64
 short, int, long = int16, int32, int64
@@ -94,12 +95,14 @@ pi = 3.141592653589793
 inf = 1e400
 nan = inf - inf
 
+_submodules = ("array_api", "data", "io", "nn", "optim")
+
 __version__ = "0.1.0"
 
 
 def __getattr__(name):
     """Submodules at their first use, and ops that a library has registered since."""
-    if name in ("nn", "optim", "data", "io"):
+    if name in _submodules:
         import importlib
 
         return importlib.import_module("hammock." + name)
@@ -115,4 +118,4 @@ def __getattr__(name):
 
 
 def __dir__():
-    return sorted([*globals(), "nn", "optim", "data", "io"])
+    return sorted({*globals(), *_submodules})

@@ -13,7 +13,7 @@ _HEAD = '''# Made from the records by `python -m hammock._stubs`.
 import builtins
 from typing import Any, Iterator, Sequence, overload
 
-from . import data as data, io as io, nn as nn, optim as optim
+from . import array_api as array_api, data as data, io as io, nn as nn, optim as optim
 from ._autograd import Function as Function, autocast as autocast, checkpoint as checkpoint
 from ._autograd import enable_grad as enable_grad, grad as grad, hessian as hessian
 from ._autograd import inference_mode as inference_mode, jacfwd as jacfwd, jacrev as jacrev, jvp as jvp
@@ -23,6 +23,7 @@ from ._compile import compile as compile
 from ._exchange import from_torch as from_torch, to_torch as to_torch
 from ._execution import eager as eager, expect_no_recompile as expect_no_recompile, explain as explain
 from ._execution import no_execution as no_execution, step as step
+from ._numbers import finfo as finfo, iinfo as iinfo
 
 _int = builtins.int
 _float = builtins.float
@@ -95,7 +96,7 @@ _ERRORS = {"ValueError": "ValueError", "TypeError": "TypeError", "IndexError": "
            "DeviceError": "RuntimeError", "InternalError": "RuntimeError"}
 
 _DTYPES = ["bool", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64", "float16", "bfloat16",
-           "float32", "float64", "half", "float", "double", "short", "int", "long"]
+           "float32", "float64", "complex64", "complex128", "half", "float", "double", "short", "int", "long"]
 
 _TENSOR = '''class Tensor:
     @property
@@ -117,6 +118,14 @@ _TENSOR = '''class Tensor:
     def T(self) -> Tensor: ...
     @property
     def mT(self) -> Tensor: ...
+    @property
+    def H(self) -> Tensor: ...
+    @property
+    def mH(self) -> Tensor: ...
+    @property
+    def real(self) -> Tensor: ...
+    @property
+    def imag(self) -> Tensor: ...
     @property
     def is_leaf(self) -> _bool: ...
     @property
@@ -147,6 +156,8 @@ _TENSOR = '''class Tensor:
     def is_alias_of(self, other: Tensor) -> _bool: ...
     def cpu(self) -> Tensor: ...
     def cuda(self, index: _int = 0) -> Tensor: ...
+    def to_device(self, device: _Device, /, *, stream: Any = None) -> Tensor: ...
+    def __array_namespace__(self, /, *, api_version: str | None = None) -> Any: ...
     def backward(self, gradient: Tensor | None = None, retain_graph: _bool | None = None, create_graph: _bool = False, inputs: Any = ()) -> None: ...
     def requires_grad_(self, requires_grad: _bool = True) -> Tensor: ...
     def retain_grad(self) -> None: ...

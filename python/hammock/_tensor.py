@@ -68,6 +68,36 @@ def cuda(self, index=0):
     return self.to(f"cuda:{index}")
 
 
+# Attributes, as in NumPy and PyTorch; `hm.real(x)` and `hm.imag(x)` are the ops.
+Tensor.real = property(
+    lambda self: _hammock.ops["real"](self) if self.dtype in _COMPLEX else self,
+    doc="The real parts; a tensor of real numbers itself.",
+)
+Tensor.imag = property(lambda self: _hammock.ops["imag"](self), doc="The imaginary parts of complex numbers.")
+Tensor.mH = property(lambda self: _hammock.ops["adjoint"](self), doc="Matrices transposed and conjugated.")
+Tensor.H = property(
+    lambda self: self if self.ndim < 2 and self.dtype not in _COMPLEX else _hammock.ops["adjoint"](self),
+    doc="A matrix transposed and conjugated.",
+)
+_COMPLEX = (_hammock.complex64, _hammock.complex128)
+
+
+@_method
+def to_device(self, device, /, *, stream=None):
+    """A copy on a device, or itself if it is there."""
+    return type(self)(self.to(device))
+
+
+@_method
+def __array_namespace__(self, /, *, api_version=None):
+    """The functions of the array API standard, for tensors."""
+    from . import array_api
+
+    if api_version not in (None, array_api.__array_api_version__, "2024.12", "2023.12", "2022.12", "2021.12"):
+        raise _hammock.ValueError(f"__array_namespace__: no version {api_version} of the array API standard")
+    return array_api
+
+
 # ---- Gradients
 
 

@@ -27,6 +27,18 @@ int64_t IntFrom(PyObject* number) {
   return value;
 }
 
+/// An int of 64 bits, with or without a sign.
+Scalar IntegerFrom(PyObject* number) {
+  int overflow = 0;
+  int64_t value = PyLong_AsLongLongAndOverflow(number, &overflow);
+  if (overflow > 0) {
+    uint64_t large = PyLong_AsUnsignedLongLong(number);
+    if (!PyErr_Occurred()) return Scalar(large);
+    PyErr_Clear();
+  }
+  return Scalar(overflow == 0 && !PyErr_Occurred() ? value : IntFrom(number));
+}
+
 /// Of an object with `__index__`.
 int64_t IndexFrom(PyObject* object) {
   nb::object number = nb::steal(PyNumber_Index(object));
@@ -153,10 +165,10 @@ std::optional<std::string> DeviceNameFrom(PyObject* object) {
   return name;
 }
 
-std::optional<Scalar> ScalarFrom(PyObject* object, bool read_tensors) {
+std::optional<Scalar> ScalarFrom(PyObject* object, bool read_tensors, bool unsigned_too) {
   if (PyFloat_Check(object)) return Scalar(PyFloat_AS_DOUBLE(object));
   if (PyBool_Check(object)) return Scalar(object == Py_True);
-  if (PyLong_Check(object)) return Scalar(IntFrom(object));
+  if (PyLong_Check(object)) return unsigned_too ? IntegerFrom(object) : Scalar(IntFrom(object));
   if (PyComplex_Check(object)) {
     return Scalar(std::complex(PyComplex_RealAsDouble(object), PyComplex_ImagAsDouble(object)));
   }
@@ -175,7 +187,9 @@ std::optional<Scalar> ScalarFrom(PyObject* object, bool read_tensors) {
     Py_DECREF(ndim);
     if (!is_scalar) return std::nullopt;
     nb::object number = nb::steal(PyNumber_Index(object));
-    if (number.is_valid()) return Scalar(IntFrom(number.ptr()));
+    if (number.is_valid()) {
+      return unsigned_too ? IntegerFrom(number.ptr()) : Scalar(IntFrom(number.ptr()));
+    }
     PyErr_Clear();
   }
   // NumPy's scalars: a number of another library with `__float__` and no dims.

@@ -22,8 +22,9 @@ std::optional<DType> DTypeFrom(PyObject* object);
 std::optional<std::string> DeviceNameFrom(PyObject* object);
 
 /// A bool, int or float, of NumPy too; a tensor of one element is read where `read_tensors`.
-/// Nothing for another object; throws where an int does not fit 64 bits.
-std::optional<Scalar> ScalarFrom(PyObject* object, bool read_tensors);
+/// Nothing for another object; throws where an int does not fit 64 bits, signed ones unless
+/// `unsigned_too`.
+std::optional<Scalar> ScalarFrom(PyObject* object, bool read_tensors, bool unsigned_too = false);
 
 /// Whether tensors of one element stand for numbers, which computes them.
 enum class TensorsAsNumbers { kNo, kRead };

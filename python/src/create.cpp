@@ -15,7 +15,9 @@ namespace {
 /// Nested lists of numbers: their sizes, and whether they are bools, ints, floats or complex.
 class NestedLists {
  public:
-  explicit NestedLists(PyObject* list) { Visit(list, 0); }
+  NestedLists(PyObject* list, std::optional<DType> dtype) : unsigned_(dtype == DType::kU64) {
+    Visit(list, 0);
+  }
 
   /// Whether all leaves are numbers and lists of one depth have one length.
   bool numbers() const { return numbers_; }
@@ -63,7 +65,7 @@ class NestedLists {
   }
 
   void AddNumber(PyObject* object, int depth) {
-    std::optional<Scalar> number = ScalarFrom(object, true);
+    std::optional<Scalar> number = ScalarFrom(object, true, unsigned_);
     if (!number) {
       numbers_ = false;
       return;
@@ -83,6 +85,7 @@ class NestedLists {
     throw ValueError(ErrorCode::kShapeMismatch, "tensor: lists of one depth must have one length");
   }
 
+  const bool unsigned_;  // ints of 64 bits have no sign
   Dims sizes_;
   std::optional<int> leaf_depth_;
   Kind kind_ = Kind::kBool;
@@ -144,12 +147,12 @@ Tensor MakeTensor(PyObject* data, std::optional<DType> dtype, const Device& devi
                                                                    : source;
   }
   if (PyList_Check(data) || PyTuple_Check(data)) {
-    NestedLists lists(data);
+    NestedLists lists(data, dtype);
     if (!lists.numbers()) return Stacked(data, dtype, device);
     return from_host(lists.To(dtype), device);
   }
   if (!PyObject_CheckBuffer(data)) {
-    if (std::optional<Scalar> number = ScalarFrom(data, false)) {
+    if (std::optional<Scalar> number = ScalarFrom(data, false, dtype == DType::kU64)) {
       return from_host(HostTensor::From(number->To(dtype.value_or(NumberDType(*number)))), device);
     }
   }
