@@ -313,6 +313,25 @@ bool IsOrdinary(const ConvolutionSpec& spec) {
   return true;
 }
 
+/// Without spatial dims of one position, but for one: a library call is a matmul of the positions
+/// along the last dim, and tasks are parts of the first.
+ConvolutionSpec WithoutUnitDims(ConvolutionSpec spec) {
+  for (int d = spec.input.rank() - 1; d >= 2 && spec.input.rank() > 3; --d) {
+    const int i = d - 2;
+    if (spec.input.size(d) != 1 || spec.weight.size(d) != 1 || spec.out.size(d) != 1 ||
+        spec.padding[i] != 0) {
+      continue;
+    }
+    for (Shape* shape : {&spec.input, &spec.weight, &spec.out}) {
+      Dims sizes = shape->sizes();
+      sizes.erase(d);
+      *shape = shape->With(sizes);
+    }
+    for (Dims* list : {&spec.stride, &spec.padding, &spec.dilation}) list->erase(i);
+  }
+  return spec;
+}
+
 /// The number of output rows of a task: there are enough tasks for many threads, the data of a task
 /// fit a cache, and a task is not too little work.
 int64_t WantedRows(const ConvolutionSpec& spec) {
@@ -336,7 +355,8 @@ int64_t EvenRows(int64_t rows, int64_t wanted) {
 
 }  // namespace
 
-std::unique_ptr<ConvolutionKernel> MakeOneDnnConvolution(const ConvolutionSpec& spec) {
+std::unique_ptr<ConvolutionKernel> MakeOneDnnConvolution(const ConvolutionSpec& given) {
+  const ConvolutionSpec spec = WithoutUnitDims(given);
   auto type = TypeOf(spec.input.dtype());
   if (!type || !IsOrdinary(spec) || !IsUsable()) return nullptr;
   LibraryCall call;

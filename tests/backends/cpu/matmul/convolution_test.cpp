@@ -181,6 +181,27 @@ TEST(Convolution, MatchesTheInterpreterOnLargerImages) {
   }
 }
 
+TEST(Convolution, DimsOfOnePositionAreNoDims) {
+  std::mt19937 random(14);
+  for (DType dtype : {f32, bf16}) {
+    for (bool transposed : {false, true}) {
+      for (const auto& [sizes, taps] : {std::pair(Dims{300, 1}, Dims{5, 1}),
+                                        {Dims{1, 300}, Dims{1, 5}},
+                                        {Dims{1, 1}, Dims{1, 1}},
+                                        {Dims{1, 40, 1}, Dims{1, 3, 1}}}) {
+        Dims input = {2, 24}, weight = transposed ? Dims{24, 40} : Dims{40, 24};
+        for (int64_t size : sizes) input.push_back(size);
+        for (int64_t tap : taps) weight.push_back(tap);
+        const int spatial = sizes.size();
+        CheckConvolution({Shape(dtype, input), Shape(dtype, weight), Dims::Filled(spatial, 1),
+                          Dims::Filled(spatial, 0), Dims::Filled(spatial, 1), transposed,
+                          Dims::Filled(spatial, 0), 1},
+                         random);
+      }
+    }
+  }
+}
+
 /// The weights that bands of 10 rows chose had only a loop over single elements for the last 8
 /// rows.
 TEST(Convolution, ALastBandOfFewerRowsIsNoCliff) {
