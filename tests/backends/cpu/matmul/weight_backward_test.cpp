@@ -48,7 +48,9 @@ TEST(WeightBackward, IsThatOfTheReference) {
       {{2, 2, 5, 6, 5}, {3, 2, 3, 3, 3}, 1, 1},
       {{1, 3, 10, 10}, {8, 3, 1, 1}},
       {{3, 4, 6, 6}, {4, 3, 3, 3}, 2, 1, 1, 1, true},
-      {{2, 3, 10, 10}, {4, 3, 4, 4}, 4},  // a border that no window reaches
+      {{2, 3, 10, 10}, {4, 3, 4, 4}, 4},     // a border that no window reaches
+      {{2, 8, 6, 6}, {128, 8, 3, 3}, 1, 1},  // blocks of output channels
+      {{3, 16, 5, 5}, {256, 16, 1, 1}},
   };
   for (const ConvCase& c : cases) {
     std::vector<float> actual = GradientOn("cpu", c), expected = GradientOn("reference", c);
@@ -61,10 +63,12 @@ TEST(WeightBackward, IsThatOfTheReference) {
 }
 
 TEST(WeightBackward, DoesNotDependOnTheNumberOfThreads) {
-  ConvCase c = {{33, 4, 12, 12}, {8, 4, 3, 3}, 1, 1};
-  std::vector<float> first = GradientOn("cpu", c);
-  config::Override one("cpu.threads", "1");
-  EXPECT_EQ(GradientOn("cpu", c), first);
+  for (const ConvCase& c :
+       {ConvCase{{33, 4, 12, 12}, {8, 4, 3, 3}, 1, 1}, {{2, 8, 6, 6}, {256, 8, 3, 3}, 1, 1}}) {
+    std::vector<float> first = GradientOn("cpu", c);
+    config::Override one("cpu.threads", "1");
+    EXPECT_EQ(GradientOn("cpu", c), first);
+  }
 }
 
 }  // namespace
