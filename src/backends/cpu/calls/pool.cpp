@@ -9,10 +9,13 @@
 namespace hammock::cpu {
 namespace {
 
-/// Windows of two dims that lie inside of the plane, as those of most pools do.
+/// Windows of two dims that reach into the plane, as those of most pools do.
 struct PlainWindows {
   struct Dim {
-    int64_t in, out, window, stride;
+    int64_t in, out, window, stride, padding;
+
+    int64_t start(int64_t i) const { return i * stride - padding; }
+    bool inside() const { return padding == 0 && start(out - 1) + window <= in; }
   };
   Dim tall, wide;
   int64_t planes = 1;
@@ -26,8 +29,8 @@ struct PlainWindows {
     for (size_t i = 0; i < 2; ++i) {
       int d = x.rank() - 2 + static_cast<int>(i);
       auto attr = [&](size_t index) { return node.attrs[index].ints()[i]; };
-      bool inside = (grad.size(d) - 1) * attr(1) + attr(0) <= x.size(d);
-      if (!inside || attr(0) < 1 || attr(2) != 0 || attr(4) != 1) return false;
+      bool reaches = attr(2) < attr(0) && (grad.size(d) - 1) * attr(1) - attr(2) < x.size(d);
+      if (!reaches || attr(0) < 1 || attr(2) < 0 || attr(4) != 1) return false;
     }
     return true;
   }
@@ -37,7 +40,8 @@ struct PlainWindows {
     const Shape& grad = graph.TypeOf(node.inputs[0]);
     auto dim = [&](size_t i) {
       int d = x.rank() - 2 + static_cast<int>(i);
-      return Dim{x.size(d), grad.size(d), node.attrs[0].ints()[i], node.attrs[1].ints()[i]};
+      auto attr = [&](size_t index) { return node.attrs[index].ints()[i]; };
+      return Dim{x.size(d), grad.size(d), attr(0), attr(1), attr(2)};
     };
     tall = dim(0);
     wide = dim(1);
@@ -45,7 +49,10 @@ struct PlainWindows {
   }
 
   bool AreHalves() const {
-    return tall.window == 2 && wide.window == 2 && tall.stride == 2 && wide.stride == 2;
+    auto is_half = [](const Dim& dim) {
+      return dim.window == 2 && dim.stride == 2 && dim.inside();
+    };
+    return is_half(tall) && is_half(wide);
   }
 };
 
@@ -129,7 +136,7 @@ class MaxWindowBackwardCall : public Call {
       T* to = out + 2 * row * wide.in;
       if (row_of_halves(from, from + wide.in, g, wide.out, to, to + wide.in)) {
         std::fill(to, to + 2 * wide.in, T(0));
-        AddRow(g, from, to);
+        AddRow(g, from, to, 2);
       }
       for (T* line : {to, to + wide.in}) std::fill(line + 2 * wide.out, line + wide.in, T(0));
     }
@@ -138,27 +145,34 @@ class MaxWindowBackwardCall : public Call {
 
   template <class T>
   void AnyPlane(const T* grad, const T* x, T* out) const {
-    std::fill(out, out + windows_.tall.in * windows_.wide.in, T(0));
-    for (int64_t row = 0; row < windows_.tall.out; ++row) {
-      int64_t first = row * windows_.tall.stride * windows_.wide.in;
-      AddRow(grad + row * windows_.wide.out, x + first, out + first);
+    const auto& [tall, wide] = std::tie(windows_.tall, windows_.wide);
+    std::fill(out, out + tall.in * wide.in, T(0));
+    for (int64_t row = 0; row < tall.out; ++row) {
+      const int64_t first = std::max<int64_t>(tall.start(row), 0);
+      const int64_t rows = std::min(tall.start(row) + tall.window, tall.in) - first;
+      AddRow(grad + row * wide.out, x + first * wide.in, out + first * wide.in, rows);
     }
   }
 
-  /// The first of equals, but the last NaN.
+  /// Windows of `rows` rows. The first of equals, but the last NaN.
   template <class T>
-  void AddRow(const T* grad, const T* x, T* out) const {
-    const int64_t line = windows_.wide.in;
-    for (int64_t i = 0; i < windows_.wide.out; ++i) {
-      const T* corner = x + i * windows_.wide.stride;
+  void AddRow(const T* grad, const T* x, T* out, int64_t rows) const {
+    const PlainWindows::Dim& wide = windows_.wide;
+    for (int64_t i = 0; i < wide.out; ++i) {
+      const int64_t first = std::max<int64_t>(wide.start(i), 0);
+      const int64_t columns = std::min(wide.start(i) + wide.window, wide.in) - first;
+      const T* corner = x + first;
       int64_t offset = 0;
-      for (int64_t h = 0; h < windows_.tall.window; ++h) {
-        for (int64_t w = 0; w < windows_.wide.window; ++w) {
-          T value = corner[h * line + w];
-          if (value != value || value > corner[offset]) offset = h * line + w;
+      T most = corner[0];
+      for (int64_t h = 0; h < rows; ++h) {
+        for (int64_t w = 0; w < columns; ++w) {
+          const T value = corner[h * wide.in + w];
+          const bool more = static_cast<int>(value != value) | static_cast<int>(value > most);
+          most = more ? value : most;  // no branches, which nothing could predict
+          offset = more ? h * wide.in + w : offset;
         }
       }
-      out[i * windows_.wide.stride + offset] += grad[i];
+      out[first + offset] += grad[i];
     }
   }
 

@@ -16,6 +16,8 @@ struct PoolCase {
   int64_t window, stride;
   DType dtype = f32;
   bool nan = false;
+  int64_t padding = 0;
+  bool ceil_mode = false;
 };
 
 /// Few different values, so that many windows have several maxima.
@@ -30,7 +32,7 @@ Tensor Values(const Dims& sizes, DType dtype, bool nan) {
 
 std::vector<double> GradientOn(const Device& device, const PoolCase& c) {
   Tensor x = Values(c.sizes, c.dtype, c.nan).to(device).requires_grad_();
-  Tensor y = max_pool2d(x, {c.window}, {c.stride});
+  Tensor y = max_pool2d(x, {c.window}, {c.stride}, {c.padding}, {1}, c.ceil_mode);
   Tensor weights = arange(y.numel(), c.dtype, device) + 1;
   (where(isnan(y), y.detach() * 0, y) * reshape(weights, y.sizes())).sum().backward();
   Tensor gradient = x.grad().to(f64);
@@ -39,10 +41,21 @@ std::vector<double> GradientOn(const Device& device, const PoolCase& c) {
 
 TEST(MaxPoolGradient, IsThatOfTheReferenceBitForBit) {
   const PoolCase cases[] = {
-      {{2, 3, 28, 28}, 2, 2},          {{2, 3, 14, 14}, 2, 2},   {{1, 2, 15, 17}, 2, 2},
-      {{3, 9, 40}, 2, 2, f64},         {{2, 2, 11, 9}, 3, 2},    {{2, 1, 8, 8}, 3, 1},
-      {{2, 2, 9, 10}, 3, 3, f64},      {{64, 16, 12, 12}, 2, 2}, {{2, 3, 28, 28}, 2, 2, f32, true},
+      {{2, 3, 28, 28}, 2, 2},
+      {{2, 3, 14, 14}, 2, 2},
+      {{1, 2, 15, 17}, 2, 2},
+      {{3, 9, 40}, 2, 2, f64},
+      {{2, 2, 11, 9}, 3, 2},
+      {{2, 1, 8, 8}, 3, 1},
+      {{2, 2, 9, 10}, 3, 3, f64},
+      {{64, 16, 12, 12}, 2, 2},
+      {{2, 3, 28, 28}, 2, 2, f32, true},
       {{1, 1, 7, 7}, 3, 2, f32, true},
+      {{2, 3, 12, 14}, 3, 2, f32, false, 1},
+      {{2, 2, 9, 7}, 5, 3, f64, false, 2},
+      {{1, 2, 11, 8}, 3, 2, f32, true, 1},
+      {{1, 2, 8, 11}, 3, 2, f32, false, 0, true},
+      {{1, 2, 8, 8}, 2, 2, f32, false, 1},
   };
   for (const PoolCase& c : cases) {
     EXPECT_EQ(GradientOn("cpu", c), GradientOn("reference", c))
