@@ -46,19 +46,16 @@ void CopyShared(const Program& program, std::span<char* const> inputs,
 class Body {
  public:
   static std::shared_ptr<const Body> Of(const Attr& attr) {
-    static auto& mutex =
-        NeverDestroyed<std::mutex>();  // threads may compile while static objects go
+    // Threads may compile while static objects go; a body may have bodies.
+    static auto& mutex = NeverDestroyed<std::recursive_mutex>();
     static auto& bodies = NeverDestroyed<std::map<const Graph*, std::weak_ptr<const Body>>>();
     std::lock_guard lock(mutex);
-    std::weak_ptr<const Body>& known = bodies[&attr.graph()];
-    std::shared_ptr<const Body> body = known.lock();
-    if (!body) {
-      std::erase_if(bodies, [&](const auto& entry) {
-        return entry.first != &attr.graph() && entry.second.expired();
-      });
-      body = std::make_shared<const Body>(attr.graph_ptr());
-      known = body;
+    if (auto known = bodies.find(&attr.graph()); known != bodies.end()) {
+      if (std::shared_ptr<const Body> body = known->second.lock()) return body;
     }
+    auto body = std::make_shared<const Body>(attr.graph_ptr());
+    std::erase_if(bodies, [](const auto& entry) { return entry.second.expired(); });
+    bodies[&attr.graph()] = body;
     return body;
   }
 

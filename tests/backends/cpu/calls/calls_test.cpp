@@ -608,6 +608,24 @@ TEST(Calls, LoopCarriesAndStacks) {
   }
 }
 
+TEST(Calls, LoopsMayHaveLoops) {
+  ExpectAsReference(ParseGraph(R"(
+    %0 = input : f32[3]
+    %1 = loop %0 {body=graph {
+      %0 = input : i64[]
+      %1 = input : f32[3]
+      %2 = loop %1 {body=graph {
+        %0 = input : i64[]
+        %1 = input : f32[3]
+        %2 = add %1, %1 : f32[3]
+        return %2
+      }, count=2, num_carried=1, num_stacked_in=0} : f32[3]
+      return %2
+    }, count=3, num_carried=1, num_stacked_in=0} : f32[3]
+    return %1)"),
+                    {Make(f32, {1, 2, 3})});
+}
+
 TEST(Calls, ErrorsInsideOfLoopsNameTheLoop) {
   Graph graph = ParseGraph(R"(
     %0 = input : i64[3]
