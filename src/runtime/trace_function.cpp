@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <map>
-#include <unordered_set>
 
 #include "base/throw.h"
 #include "hammock/config.h"
@@ -13,6 +12,7 @@
 #include "runtime/backend_calls.h"
 #include "runtime/code_settings.h"
 #include "runtime/dump.h"
+#include "runtime/traced_inputs.h"
 #include "trace/hooks.h"
 #include "trace/layout.h"
 #include "trace/record.h"
@@ -29,22 +29,6 @@ struct Traced {
   std::vector<ResultSource> outputs;
   std::vector<std::pair<size_t, ResultSource>> writes;  // argument, its new value
 };
-
-NodePtr MakeInput(const char* op, size_t index, const Shape& type, DeviceId device,
-                  LocationId location) {
-  NodePtr node = Node::Make(ops::kInput, {}, {}, std::span(&type, 1), device, location);
-  // A use of its value raises this error: reads inside the function, and whatever of the trace
-  // outlives it.
-  auto error = std::make_shared<ValueError>(
-      ErrorCode::kExecutionForbidden,
-      fmt::format("{}: a value that depends on input {} ({}) is read (printed, compared, turned "
-                  "into a number), which it does not have while the function is recorded; return "
-                  "it and read the result of the call",
-                  op, index, type.to_string()));
-  error->SetWhere("");  // that of the read
-  NodeAccess::MakePayload(node.get()).error = std::move(error);
-  return node;
-}
 
 void RefuseEagerMode(const char* op) {
   if (!InEagerMode()) return;
@@ -67,38 +51,6 @@ class MadeLeaves {
   std::vector<NodePtr>* outer_;
 };
 
-std::vector<Tensor> TensorsOfThread() {
-  std::vector<Tensor> tensors;
-  ThreadContext& context = Context();
-  std::lock_guard lock(context.lock);
-  for (Link* list : {&context.pending, &context.settled}) {
-    for (Link* link = list->next; link != list; link = link->next) {
-      auto* impl = static_cast<TensorImpl*>(link);
-      impl->references.fetch_add(1);
-      tensors.push_back(Tensor::FromImpl(impl));
-    }
-  }
-  return tensors;
-}
-
-/// Whether a value is still to be computed from one of `inputs`. With the graph mutex held.
-bool DependsOn(const std::vector<NodePtr>& inputs, const Node* root) {
-  std::vector<const Node*> left{root};
-  std::unordered_set<const Node*> seen{root};
-  while (!left.empty()) {
-    const Node* node = left.back();
-    left.pop_back();
-    for (const NodePtr& input : inputs) {
-      if (input.get() == node) return true;
-    }
-    if (IsAvailable(*node)) continue;
-    for (const Node::Operand& operand : node->operands()) {
-      if (operand.node && seen.insert(operand.node).second) left.push_back(operand.node);
-    }
-  }
-  return false;
-}
-
 [[noreturn]] void RefuseKeptTensor(const char* op, const Node& kept) {
   Throw(ErrorCode::kValue,
         "{}: the result of {} [at {}], which depends on the inputs, is kept in a tensor outside of "
@@ -107,54 +59,15 @@ bool DependsOn(const std::vector<NodePtr>& inputs, const Node* root) {
         op, kept.op().name(), LocationText(kept.location()));
 }
 
-/// The tensors of this thread and what a write to them would change.
-class LiveTensors {
- public:
-  LiveTensors() : tensors_(TensorsOfThread()) {
-    for (const Tensor& tensor : tensors_) before_.push_back(WrittenValue(*tensor.impl()));
-  }
-
-  /// Nor may it have left tensors behind whose values it computes from its inputs, other than
-  /// gradients and `results`.
-  void RefuseNew(const char* op, const std::vector<NodePtr>& inputs,
-                 const std::vector<Tensor>& results) const {
-    std::unordered_set<const TensorImpl*> known;
-    auto add = [&](const Tensor& tensor) {
-      if (!tensor.defined()) return;
-      known.insert(tensor.impl());
-      if (Tensor grad = tensor.grad(); grad.defined()) known.insert(grad.impl());
-    };
-    for (const Tensor& tensor : tensors_) add(tensor);
-    for (const Tensor& tensor : results) add(tensor);
-    std::vector<Tensor> now = TensorsOfThread();
-    std::erase_if(now, [&](const Tensor& tensor) { return known.contains(tensor.impl()); });
-    std::lock_guard lock(Executor().graph_mutex);
-    for (const Tensor& tensor : now) {
-      const Node* node = tensor.impl()->node;
-      if (node && DependsOn(inputs, node)) RefuseKeptTensor(op, *node);
-    }
-  }
-
-  /// A function that was traced must not have written to any of them; undoes it otherwise.
-  void RefuseWrites(const char* op) const {
-    Value written;
-    for (size_t i = 0; i < tensors_.size(); ++i) {
-      Value now = WrittenValue(*tensors_[i].impl());
-      if (now == before_[i]) continue;
-      Unwrite(*tensors_[i].impl(), now, before_[i]);
-      written = now;
-    }
-    if (!written) return;
-    Throw(ErrorCode::kValue,
-          "{}: {} [at {}] writes to a tensor that is no argument, which later calls would not do; "
-          "make it an argument, or name it in the list of state",
-          op, written.node->op().name(), LocationText(written.node->location()));
-  }
-
- private:
-  std::vector<Tensor> tensors_;
-  std::vector<Value> before_;
-};
+/// A function that was traced must not have written to tensors that are no arguments.
+void RefuseWrites(const char* op, const LiveTensors& outside) {
+  Value written = outside.UndoWrites();
+  if (!written) return;
+  Throw(ErrorCode::kValue,
+        "{}: {} [at {}] writes to a tensor that is no argument, which later calls would not do; "
+        "make it an argument, or name it in the list of state",
+        op, written.node->op().name(), LocationText(written.node->location()));
+}
 
 /// Results of a call have no history, so that nothing of the trace lives on in one.
 Value WithoutHistory(Value value) {
@@ -174,7 +87,7 @@ Traced Trace(const char* op, const TensorFn& fn, const std::vector<Tensor>& exam
   LiveTensors outside;
   std::vector<Tensor> inputs;
   for (size_t i = 0; i < examples.size(); ++i) {
-    traced.inputs.push_back(MakeInput(op, i, examples[i].shape(), device->id, location));
+    traced.inputs.push_back(MakeTracedInput(op, i, examples[i].shape(), device->id, location));
     inputs.push_back(NewTensor(NodePtr(traced.inputs[i]).release(), 0, true));
   }
   std::vector<Tensor> outputs;
@@ -185,7 +98,7 @@ Traced Trace(const char* op, const TensorFn& fn, const std::vector<Tensor>& exam
     MadeLeaves leaves(traced.made_leaves);
     outputs = fn(inputs);
   }
-  outside.RefuseWrites(op);
+  RefuseWrites(op, outside);
   for (size_t i = 0; i < outputs.size(); ++i) {
     if (!outputs[i].defined()) {
       Throw(ErrorCode::kUninitializedTensor, "{}: output {} is undefined", op, i);
@@ -193,7 +106,9 @@ Traced Trace(const char* op, const TensorFn& fn, const std::vector<Tensor>& exam
   }
   std::vector<Tensor> all = inputs;
   all.insert(all.end(), outputs.begin(), outputs.end());
-  if (kept == Kept::kRefused) outside.RefuseNew(op, traced.inputs, all);
+  if (kept == Kept::kRefused) {
+    if (NodePtr found = outside.FindKept(traced.inputs, all)) RefuseKeptTensor(op, *found);
+  }
   device = DeviceOfAll(op, all);
   for (size_t i = 0; i < outputs.size(); ++i) {
     size_t input = IndexOfSame(inputs, inputs.size(), outputs[i]);
