@@ -49,7 +49,7 @@ class OneDnnConvolution : public ConvolutionKernel {
     OneThread one;
     PlanParts();
     MakeBands();
-    packer_ = Reorder::Of(PlainWeight(), kernels_[0].weight);
+    PlanPacking();
     packed_bytes = shared_bytes = BytesOf(kernels_[0].weight);
     packed_key = KeyOf(PlainWeight()) + KeyOf(kernels_[0].weight);
     call_bytes_ = packer_->scratch_bytes();
@@ -63,11 +63,11 @@ class OneDnnConvolution : public ConvolutionKernel {
   }
   const char* name() const override { return "onednn"; }
 
-  void Pack(const void* weight, void* packed, ThreadPool&) const override {
+  void Pack(const void* weight, void* packed, ThreadPool& pool) const override {
     LibraryCall call;
-    OneThread one;
-    std::vector<std::byte> scratch(packer_->scratch_bytes());
-    (*packer_)(weight, packed, scratch.data());
+    std::vector<std::byte> memory(pool.threads() * packer_->scratch_bytes());
+    PackInto(weight, packed, {nullptr, memory.data(), packer_->scratch_bytes(), pool.threads()},
+             pool);
   }
 
   void Run(const Convolution::Pointers& pointers, const Scratch& scratch,
@@ -75,8 +75,7 @@ class OneDnnConvolution : public ConvolutionKernel {
     LibraryCall call;
     const void* packed = pointers.packed;
     if (!packed) {
-      OneThread one;
-      (*packer_)(pointers.weight, scratch.shared, scratch.of(0));
+      PackInto(pointers.weight, scratch.shared, scratch, pool);
       packed = scratch.shared;
     }
     int64_t bands = static_cast<int64_t>(bands_.size());
@@ -92,6 +91,42 @@ class OneDnnConvolution : public ConvolutionKernel {
   using List = memory::dims;
 
   int spatial() const { return spec_.input.rank() - 2; }
+
+  /// A large weight is packed in parts of its output channels, by several threads.
+  void PlanPacking() {
+    constexpr int64_t kLarge = 1 << 17, kChannels = 64;
+    const memory::desc plain = PlainWeight(), packed = kernels_[0].weight;
+    const int64_t channels = spec_.out.size(1);
+    if (spec_.groups == 1 && spec_.weight.numel() >= kLarge) {
+      for (int64_t parts : {8, 4, 2}) {
+        if (channels % (parts * kChannels) == 0 && PackByParts(plain, packed, parts)) return;
+      }
+    }
+    packer_ = Reorder::Of(plain, packed);
+  }
+
+  bool PackByParts(const memory::desc& plain, const memory::desc& packed, int64_t parts) {
+    List sizes = WeightSizes(), none(sizes.size()), next(sizes.size());
+    next[0] = sizes[0] /= parts;
+    try {
+      packer_ = Reorder::Of(plain.submemory_desc(sizes, none), packed.submemory_desc(sizes, none));
+      from_step_ = plain.submemory_desc(sizes, next).data.offset0 * width_;
+      to_step_ = packed.submemory_desc(sizes, next).data.offset0 * width_;
+    } catch (const dnnl::error&) {
+      return false;  // its channels do not lie in such blocks
+    }
+    packed_parts_ = parts;
+    return true;
+  }
+
+  void PackInto(const void* weight, void* packed, const Scratch& scratch, ThreadPool& pool) const {
+    ForEachTask(pool, scratch.workers, packed_parts_, spec_.weight.numel() / packed_parts_ * 4,
+                [&](int64_t part, int worker) {
+                  OneThread one;
+                  (*packer_)(static_cast<const std::byte*>(weight) + part * from_step_,
+                             static_cast<std::byte*>(packed) + part * to_step_, scratch.of(worker));
+                });
+  }
 
   /// Whether a tensor lies with its channels last, in effect.
   static bool LiesLast(const Shape& shape, bool last) {
@@ -292,7 +327,9 @@ class OneDnnConvolution : public ConvolutionKernel {
   const int64_t band_rows_;
   std::vector<std::pair<Band, int64_t>> bands_;  // with the number of the kernel
   std::vector<BandKernel> kernels_;
-  std::shared_ptr<const Reorder> packer_;
+  std::shared_ptr<const Reorder> packer_;  // of the weight, or of each part of it
+  int64_t packed_parts_ = 1;
+  int64_t from_step_ = 0, to_step_ = 0;  // bytes from a part to the next
   int64_t input_bytes_ = 0, out_bytes_ = 0, call_bytes_ = 0;
   int64_t part_bytes_ = 0, epilogue_bytes_ = 0;
 };

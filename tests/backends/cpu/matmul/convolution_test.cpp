@@ -181,6 +181,23 @@ TEST(Convolution, MatchesTheInterpreterOnLargerImages) {
   }
 }
 
+TEST(Convolution, LargeWeightsArePackedInParts) {
+  std::mt19937 random(15);
+  for (DType dtype : {f32, bf16}) {
+    for (bool transposed : {false, true}) {
+      CheckConvolution({Shape(dtype, {2, 128, 6, 7}),
+                        Shape(dtype, {128, 128, 3, 3}),
+                        {1, 1},
+                        {1, 1},
+                        {1, 1},
+                        transposed,
+                        {0, 0},
+                        1},
+                       random);
+    }
+  }
+}
+
 TEST(Convolution, DimsOfOnePositionAreNoDims) {
   std::mt19937 random(14);
   for (DType dtype : {f32, bf16}) {
