@@ -6,6 +6,7 @@
 #include "commands.h"
 #include "hammock/config.h"
 #include "hammock/device.h"
+#include "hammock/plugins.h"
 
 namespace {
 
@@ -20,6 +21,7 @@ constexpr const char* kFooter =
     "A MODEL is the text of a graph, an archive with a method `forward`, or an ONNX file. Options\n"
     "of the library come from the environment (HAMMOCK_DEVICE=cpu); `hammock config` lists them.\n"
     "Backends, delegates and ops of other libraries: --load LIB, or HAMMOCK_LOAD=LIB[:LIB].\n"
+    "Plug-ins (hammock/plugin.h): --plugin LIB, or HAMMOCK_PLUGINS=LIB[:LIB].\n"
     "Exit codes: 0 done, 1 an error, 2 a wrong command line, 3 `explain` found avoidable "
     "recompiles.";
 
@@ -147,21 +149,35 @@ void AddArchives(CLI::App& app, AllOptions& all, int& result) {
   inspect->add_option("FILE", all.inspect.archive)->required();
 }
 
-/// Opens the libraries of --load and HAMMOCK_LOAD before any command runs.
-void AddLoad(CLI::App& app, std::vector<std::string>& libraries) {
-  app.add_option("--load", libraries,
-                 "A library with backends, delegates or ops; may be repeated, before or after the "
-                 "command")
+/// A list of paths.
+void AddLibraries(CLI::App& app, const char* name, const char* text,
+                  std::vector<std::string>& libraries) {
+  app.add_option(name, libraries, text)
       ->take_all()
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+}
+
+template <auto& option>
+bool SetLibraries(const std::vector<std::string>& libraries) {
+  std::string list(hammock::config::Get<option>());
+  for (const std::string& library : libraries) list += (list.empty() ? "" : ":") + library;
+  if (!list.empty()) hammock::config::Set<option>(list);
+  return !list.empty();
+}
+
+/// Opens the libraries of --load and --plugin, and of the environment, before any command runs.
+void AddLoad(CLI::App& app, std::vector<std::string>& libraries,
+             std::vector<std::string>& plugins) {
+  AddLibraries(app, "--load",
+               "A library with backends, delegates or ops; may be repeated, before or after the "
+               "command",
+               libraries);
+  AddLibraries(app, "--plugin", "A plug-in with devices; likewise", plugins);
   app.fallthrough();
-  app.parse_complete_callback([&libraries] {
-    std::string list(hammock::config::Get<hammock::config::kLoad>());
-    for (const std::string& library : libraries) list += (list.empty() ? "" : ":") + library;
-    if (list.empty()) return;
-    hammock::config::Set<hammock::config::kLoad>(list);
-    hammock::Devices();
+  app.parse_complete_callback([&] {
+    const bool loads = SetLibraries<hammock::config::kLoad>(libraries);
+    if (SetLibraries<hammock::config::kPlugins>(plugins) || loads) hammock::Devices();
   });
 }
 
@@ -172,8 +188,8 @@ int main(int argc, char** argv) {
   app.footer(kFooter);
   app.require_subcommand(1);
   app.set_version_flag("--version", "hammock " HAMMOCK_VERSION);
-  std::vector<std::string> libraries;
-  AddLoad(app, libraries);
+  std::vector<std::string> libraries, plugins;
+  AddLoad(app, libraries, plugins);
   AllOptions all;
   int result = 0;
   AddLooking(app, all, result);

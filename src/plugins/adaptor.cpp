@@ -1,0 +1,433 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/inline_list.h"
+#include "base/load_libraries.h"
+#include "base/throw.h"
+#include "hammock/lazy/plugin_adaptor.h"
+#include "plugins/graph_bytes.h"
+#include "plugins/handle_table.h"
+#include "plugins/plugin_host.h"
+#include "plugins/status.h"
+
+namespace hammock::plugins {
+namespace {
+
+using lazy::BackendDevice;
+using lazy::BackendImplInterface;
+using lazy::Capability;
+using lazy::ComputationPtr;
+
+class Adaptor {
+ public:
+  Adaptor(const char* name, const char* version, BackendImplInterface* backend,
+          const HammockHost* host)
+      : name_(name),
+        version_(version),
+        fallback_(backend->EagerFallbackDeviceType()),
+        backend_(*backend),
+        host_(*host),
+        devices_(backend->GetBackendDevices()) {
+    FillTable();
+  }
+  const HammockPlugin* table() const { return &table_; }
+
+ private:
+  static Adaptor& Of(void* self) { return *static_cast<Adaptor*>(self); }
+
+  /// Runs `call(adaptor)`; what it throws becomes a status.
+  template <class F>
+  static HammockStatus Try(void* self, HammockError* error, F&& call) noexcept {
+    try {
+      call(Of(self));
+      return HAMMOCK_OK;
+    } catch (...) {
+      return WriteCurrentError(error);
+    }
+  }
+  /// Likewise for functions without a status: the host's log has the error.
+  template <class F>
+  static void TryVoid(void* self, F&& call) noexcept {
+    ErrorText error;
+    if (Try(self, error.c(), call) == HAMMOCK_OK) return;
+    const HammockHost& host = Of(self).host_;
+    host.log(host.context, HAMMOCK_LOG_ERROR, error.text().c_str());
+  }
+
+  const BackendDevice& DeviceOf(int64_t ordinal) const {
+    if (ordinal < 0 || ordinal >= static_cast<int64_t>(devices_.size())) {
+      Throw(ErrorCode::kBadOrdinal, "there is no device {}", ordinal);
+    }
+    return devices_[static_cast<size_t>(ordinal)];
+  }
+  BackendDataPtr DataOf(HammockData handle) const {
+    if (auto data = data_.Find(handle)) return *std::move(data);
+    Throw<InternalError>(ErrorCode::kInternal, "stale handle {:#x} of data", handle);
+  }
+  ComputationPtr ComputationOf(HammockExecutable handle) const {
+    if (auto computation = executables_.Find(handle)) return *std::move(computation);
+    Throw<InternalError>(ErrorCode::kInternal, "stale handle {:#x} of an executable", handle);
+  }
+
+  // ---- Data
+
+  HostTensor Share(const HammockHostTensor& given) const {
+    const Shape shape(static_cast<DType>(given.shape.dtype),
+                      Dims(std::span(given.shape.sizes, given.shape.rank)));
+    const HammockBuffer buffer = given.buffer;
+    if (host_.buffer_retain(host_.context, buffer) != HAMMOCK_OK) {
+      return HostTensor::Copy(shape, given.bytes.bytes);
+    }
+    return HostTensor::Borrow(shape, const_cast<void*>(given.bytes.bytes),
+                              [this, buffer] { host_.buffer_release(host_.context, buffer); });
+  }
+
+  static HammockStatus Upload(void* self, int64_t device, uint64_t count,
+                              const HammockHostTensor* tensors, HammockData* data,
+                              HammockError* error) noexcept {
+    return Try(self, error, [&](Adaptor& adaptor) {
+      std::vector<HostTensor> shared;
+      for (uint64_t i = 0; i < count; ++i) shared.push_back(adaptor.Share(tensors[i]));
+      auto made = adaptor.backend_.MakeComputationDataFromTensors(shared, adaptor.DeviceOf(device));
+      if (made.size() != count || std::ranges::count(made, nullptr) > 0) {
+        Throw<InternalError>(ErrorCode::kInternal, "MakeComputationDataFromTensors gave too few");
+      }
+      for (uint64_t i = 0; i < count; ++i) data[i] = adaptor.data_.Add(std::move(made[i]));
+    });
+  }
+
+  static HammockStatus Download(void* self, uint64_t count, const HammockData* data,
+                                void* const* places, HammockError* error) noexcept {
+    return Try(self, error, [&](Adaptor& adaptor) {
+      std::vector<BackendDataPtr> asked;
+      for (uint64_t i = 0; i < count; ++i) asked.push_back(adaptor.DataOf(data[i]));
+      std::vector<HostTensor> tensors;
+      if (count == 1) {
+        tensors.push_back(
+            adaptor.backend_.MakeTensorFromComputationData(asked[0], asked[0]->shape().dtype()));
+      } else {
+        tensors = adaptor.backend_.MakeTensorsFromComputationData(asked);
+      }
+      for (uint64_t i = 0; i < count; ++i) {
+        std::memcpy(places[i], tensors.at(i).data(), static_cast<size_t>(tensors[i].bytes()));
+      }
+    });
+  }
+
+  static void Release(void* self, uint64_t count, const HammockData* data) noexcept {
+    TryVoid(self, [&](Adaptor& adaptor) {
+      for (uint64_t i = 0; i < count; ++i) adaptor.data_.Take(data[i]);
+    });
+  }
+
+  static HammockStatus Copy(void* self, HammockData data, int64_t to, HammockData* copy,
+                            HammockError* error) noexcept {
+    return Try(self, error, [&](Adaptor& adaptor) {
+      BackendDataPtr made =
+          adaptor.backend_.CopyToDevice(adaptor.DataOf(data), adaptor.DeviceOf(to));
+      if (!made) Throw<NotSupported>(ErrorCode::kNotSupported, "no direct copy");
+      *copy = adaptor.data_.Add(std::move(made));
+    });
+  }
+
+  // ---- Compilation
+
+  static HammockStatus Capabilities(void* self, int64_t device, HammockBytes bytes,
+                                    HammockAnswers answers, HammockError* error) noexcept {
+    return Try(self, error, [&](Adaptor& adaptor) {
+      const Graph graph = ReadGraph(bytes);
+      for (NodeId id : graph.ids()) {
+        Capability answer = adaptor.backend_.QueryCapability(graph, id, adaptor.DeviceOf(device));
+        answers.answer(answers.context, id.number(), static_cast<uint32_t>(answer.verdict),
+                       answer.reason.c_str());
+      }
+    });
+  }
+
+  ComputationPtr NewComputation(const HammockCompilation& request) const {
+    auto computation = std::make_shared<lazy::Computation>(request.name, ReadGraph(request.graph),
+                                                           DeviceOf(request.device));
+    for (uint64_t i = 0; i < request.alias_count; ++i) {
+      computation->aliases.emplace_back(request.aliases[i].result, request.aliases[i].parameter);
+    }
+    for (uint64_t i = 0; i < request.derived_size_count; ++i) {
+      const HammockDerivedSize& size = request.derived_sizes[i];
+      computation->derived_sizes.push_back({size.coefficient,
+                                            {size.factors, size.factors + size.factor_count},
+                                            size.offset,
+                                            size.divisor});
+    }
+    computation->in_mark_step = request.in_mark_step != 0;
+    computation->devices = backend_.GetCompilationDevices(computation->device().toString(), {});
+    return computation;
+  }
+
+  void Give(ComputationPtr computation, HammockCompiled& compiled) {
+    if (!computation) Throw<InternalError>(ErrorCode::kInternal, "Compile returned null");
+    compiled.code_bytes = computation->bytes();
+    compiled.run_bytes = computation->run_bytes;
+    compiled.executable = executables_.Add(std::move(computation));
+  }
+
+  static HammockStatus Compile(void* self, const HammockCompilation* request,
+                               HammockCompiled* compiled, HammockError* error) noexcept {
+    return Try(self, error, [&](Adaptor& adaptor) {
+      try {
+        adaptor.Give(adaptor.backend_.Compile({adaptor.NewComputation(*request)}).at(0), *compiled);
+      } catch (const Error&) {
+        throw;
+      } catch (const std::exception& thrown) {  // as the runtime takes it of a backend
+        Throw<CompileError>(ErrorCode::kCompile, "{}", thrown.what());
+      }
+    });
+  }
+
+  static HammockStatus Instantiate(void* self, HammockExecutable executable, uint64_t count,
+                                   const int64_t* sizes, HammockCompiled* compiled,
+                                   HammockError* error) noexcept {
+    return Try(self, error, [&](Adaptor& adaptor) {
+      adaptor.Give(
+          adaptor.backend_.Instantiate(adaptor.ComputationOf(executable), std::span(sizes, count)),
+          *compiled);
+    });
+  }
+
+  static void ReleaseExecutable(void* self, HammockExecutable executable) noexcept {
+    TryVoid(self, [&](Adaptor& adaptor) { adaptor.executables_.Take(executable); });
+  }
+
+  // ---- Execution
+
+  static HammockStatus Execute(void* self, const HammockExecution* call,
+                               HammockError* error) noexcept {
+    return Try(self, error, [&](Adaptor& adaptor) { adaptor.Run(*call); });
+  }
+
+  void Run(const HammockExecution& call) {
+    InlineList<BackendDataPtr, 8> arguments;
+    for (uint64_t i = 0; i < call.argument_count; ++i) {
+      arguments.push_back(DataOf(call.arguments[i]));
+    }
+    lazy::RunContext run;
+    run.location = call.location;
+    if (call.donated) run.donated.assign(call.donated, call.donated + call.argument_count);
+    std::vector<BackendDataPtr> results = backend_.ExecuteComputation(
+        ComputationOf(call.executable), std::span(arguments.begin(), arguments.size()),
+        DeviceOf(call.device), run);
+    if (results.size() != call.result_count || std::ranges::count(results, nullptr) > 0) {
+      Throw<InternalError>(ErrorCode::kInternal, "ExecuteComputation returned {} values of {}",
+                           results.size(), call.result_count);
+    }
+    for (uint64_t i = 0; i < call.result_count; ++i) {
+      HammockResult& made = call.results[i];
+      lazy::BackendData* result = results[i].get();
+      made.data = data_.Add(std::move(results[i]));
+      made.pending = !result->IsReady();
+      if (made.ready == 0) {
+        result->WaitReady();
+      } else if (made.pending) {
+        result->OnReady([this, result, event = made.ready] { SetEvent(event, result->error()); });
+      } else if (auto failed = result->error()) {
+        made.pending = 1;
+        SetEvent(made.ready, failed);
+      }
+    }
+  }
+
+  void SetEvent(HammockEvent event, const std::shared_ptr<const Error>& error) const {
+    if (!error) {
+      host_.event_set(host_.context, event, HAMMOCK_OK, -1, nullptr, nullptr);
+      return;
+    }
+    ErrorText text;
+    const HammockStatus status = WriteError(*error, text.c());
+    host_.event_set(host_.context, event, status, text.node(), nullptr, text.text().c_str());
+  }
+
+  // ---- The rest
+
+  static HammockStatus Fingerprint(void* self, int64_t device, HammockWriter text,
+                                   HammockError* error) noexcept {
+    return Try(self, error, [&](Adaptor& adaptor) {
+      const std::string made = adaptor.backend_.Fingerprint(adaptor.DeviceOf(device));
+      text.write(text.context, made.data(), made.size());
+    });
+  }
+  static HammockStatus Serialize(void* self, HammockExecutable executable, HammockWriter bytes,
+                                 HammockError* error) noexcept {
+    return Try(self, error, [&](Adaptor& adaptor) {
+      const std::string made =
+          adaptor.backend_.SerializeComputation(adaptor.ComputationOf(executable));
+      bytes.write(bytes.context, made.data(), made.size());
+    });
+  }
+  static HammockStatus Deserialize(void* self, const HammockCompilation* request,
+                                   HammockBytes bytes, HammockCompiled* compiled,
+                                   HammockError* error) noexcept {
+    return Try(self, error, [&](Adaptor& adaptor) {
+      adaptor.Give(adaptor.backend_.DeserializeComputation(
+                       {static_cast<const char*>(bytes.bytes), bytes.size},
+                       adaptor.DeviceOf(request->device)),
+                   *compiled);
+    });
+  }
+
+  static void ExecutableText(void* self, HammockExecutable executable,
+                             HammockWriter text) noexcept {
+    TryVoid(self, [&](Adaptor& adaptor) {
+      hammock_write(
+          text,
+          adaptor.backend_.GetComputationBackendText(adaptor.ComputationOf(executable)).c_str());
+    });
+  }
+
+  static void DescribeExecutable(void* self, HammockExecutable executable,
+                                 HammockDescription description) noexcept {
+    TryVoid(self, [&](Adaptor& adaptor) {
+      ComputationPtr computation = adaptor.ComputationOf(executable);
+      const lazy::ComputationInfo info = adaptor.backend_.DescribeComputation(computation);
+      if (!(info.graph == computation->graph())) {
+        const std::string text = ToText(info.graph, {.locations = true});
+        description.graph(description.context, text.data(), text.size());
+      }
+      description.peak_bytes(description.context, info.peak_bytes);
+      for (const lazy::KernelInfo& kernel : info.kernels) {
+        std::vector<int32_t> nodes;
+        for (NodeId node : kernel.nodes) nodes.push_back(node.number());
+        const HammockKernel made = {sizeof(HammockKernel), static_cast<uint32_t>(nodes.size()),
+                                    nodes.data(),          kernel.name.c_str(),
+                                    kernel.kind.c_str(),   kernel.text.c_str(),
+                                    kernel.bytes,          kernel.flops};
+        description.kernel(description.context, &made);
+      }
+    });
+  }
+
+  static HammockStatus MemoryInfo(void* self, int64_t device, HammockMemoryInfo* info,
+                                  HammockError* error) noexcept {
+    return Try(self, error, [&](Adaptor& adaptor) {
+      const lazy::MemoryInfo made = adaptor.backend_.GetMemoryInfo(adaptor.DeviceOf(device));
+      info->in_use = made.in_use;
+      info->derived = made.derived;
+      info->reserved = made.reserved;
+      info->peak = made.peak;
+      info->limit = made.limit;
+      info->total = made.total;
+    });
+  }
+
+  void FillTable() {
+    auto has = [](bool holds, uint32_t property) { return holds ? property : 0u; };
+    const bool any = !devices_.empty();
+    table_.struct_size = sizeof(table_);
+    table_.version_major = HAMMOCK_PLUGIN_MAJOR;
+    table_.version_minor = HAMMOCK_PLUGIN_MINOR;
+    table_.properties =
+        has(backend_.IsAsynchronous(), HAMMOCK_ASYNCHRONOUS) |
+        has(backend_.SupportsConcurrentExecution(), HAMMOCK_CONCURRENT) |
+        has(backend_.KeepsDonatedOnFailure(), HAMMOCK_KEEPS_DONATED) |
+        has(any && backend_.SupportsDimParams(devices_[0]), HAMMOCK_DIM_PARAMS) |
+        has(any && backend_.WantsOptimisedGraphs(devices_[0]), HAMMOCK_OPTIMISED_GRAPHS);
+    table_.name = name_.c_str();
+    table_.version = version_.c_str();
+    table_.fallback = fallback_.c_str();
+    table_.self = this;
+    table_.initialize = [](void* self, HammockError* error) noexcept {
+      return Try(self, error, [](Adaptor& adaptor) { adaptor.backend_.InitializeBindings(); });
+    };
+    table_.shutdown = [](void* self) noexcept {
+      TryVoid(self, [](Adaptor& adaptor) { adaptor.backend_.PrepareToExit(); });
+    };
+    table_.device_count = [](void* self, int64_t* count, HammockError*) noexcept {
+      *count = static_cast<int64_t>(Of(self).devices_.size());
+      return HammockStatus{HAMMOCK_OK};
+    };
+    table_.memory_info = MemoryInfo;
+    table_.set_memory_limit = [](void* self, int64_t device, int64_t bytes,
+                                 HammockError* error) noexcept {
+      return Try(self, error, [&](Adaptor& adaptor) {
+        adaptor.backend_.SetMemoryLimit(adaptor.DeviceOf(device), bytes);
+      });
+    };
+    table_.free_cached_memory = [](void* self, int64_t device) noexcept {
+      TryVoid(self, [&](Adaptor& adaptor) {
+        lazy::DropDerivedData(adaptor.DeviceOf(device));
+        adaptor.backend_.FreeCachedMemory(adaptor.DeviceOf(device));
+      });
+    };
+    table_.describe_device = [](void* self, int64_t device, HammockFacts facts) noexcept {
+      TryVoid(self, [&](Adaptor& adaptor) {
+        for (const auto& fact : adaptor.backend_.DescribeDevice(adaptor.DeviceOf(device))) {
+          facts.add(facts.context, fact.name.c_str(), fact.text.c_str(), fact.missing);
+        }
+      });
+    };
+    table_.upload = Upload;
+    table_.download = Download;
+    table_.release = Release;
+    table_.copy = Copy;
+    table_.capabilities = Capabilities;
+    table_.compile = Compile;
+    table_.instantiate = Instantiate;
+    table_.release_executable = ReleaseExecutable;
+    table_.execute = Execute;
+    table_.wait = [](void* self, int64_t device, HammockError* error) noexcept {
+      return Try(self, error, [&](Adaptor& adaptor) {
+        adaptor.backend_.WaitForDevice(adaptor.DeviceOf(device));
+      });
+    };
+    table_.hurry = [](void* self, int64_t device) noexcept {
+      TryVoid(self, [&](Adaptor& adaptor) { adaptor.backend_.Hurry(adaptor.DeviceOf(device)); });
+    };
+    table_.set_seed = [](void* self, uint64_t seed) noexcept {
+      TryVoid(self, [&](Adaptor& adaptor) { adaptor.backend_.SetRngSeed(seed); });
+    };
+    table_.fingerprint = Fingerprint;
+    table_.serialize = Serialize;
+    table_.deserialize = Deserialize;
+    table_.executable_text = ExecutableText;
+    table_.describe_executable = DescribeExecutable;
+    table_.report = [](void* self, HammockWriter text) noexcept {
+      TryVoid(self, [&](Adaptor& adaptor) {
+        hammock_write(text, adaptor.backend_.CreateMetricReport().c_str());
+      });
+    };
+    table_.numbers = [](void* self, HammockNumbers numbers) noexcept {
+      TryVoid(self, [&](Adaptor& adaptor) {
+        for (const auto& [name, value] : adaptor.backend_.GetMetrics()) {
+          numbers.add(numbers.context, name.c_str(), value);
+        }
+      });
+    };
+  }
+
+  const std::string name_, version_, fallback_;
+  BackendImplInterface& backend_;
+  const HammockHost& host_;
+  const std::vector<BackendDevice> devices_;
+  HandleTable<BackendDataPtr> data_{7};
+  HandleTable<ComputationPtr> executables_{8};
+  HammockPlugin table_ = {};
+};
+
+}  // namespace
+
+const HammockPlugin* Adapt(const char* name, const char* version,
+                           BackendImplInterface* (*backend)(), const HammockHost* host) noexcept {
+  if (!host || host->version_major != HAMMOCK_PLUGIN_MAJOR) return nullptr;
+  try {
+    if (!PluginHost::IsOurs(*host)) LeaveListedLibraries();
+    BackendImplInterface* adapted = backend();
+    if (!adapted) Throw(ErrorCode::kValue, "the backend is null");
+    return (new Adaptor(name, version, adapted, host))->table();
+  } catch (...) {
+    ErrorText error;
+    WriteCurrentError(error.c());
+    host->log(host->context, HAMMOCK_LOG_ERROR,
+              fmt::format("{}: {}", name ? name : "", error.text()).c_str());
+    return nullptr;
+  }
+}
+
+}  // namespace hammock::plugins

@@ -1,0 +1,333 @@
+// Plug-ins that break the rules: clear errors, and nothing is lost on other devices.
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <new>
+#include <stdexcept>
+#include <thread>
+
+#include "hammock/hammock.h"
+#include "hammock/lazy/plugin_adaptor.h"
+#include "hammock/plugins.h"
+#include "runtime/runtime.h"
+#include "support/host_backend.h"
+
+namespace hammock {
+namespace {
+
+using namespace hammock::testing;
+
+const HammockHost* host = nullptr;
+HammockPlugin table;
+
+const HammockPlugin* Adapted(const HammockHost* given) {
+  host = given;
+  return plugins::Adapt(
+      "rogue", "1.0", [] { return lazy::getBackend("reference"); }, given);
+}
+/// A table that works, for a test to spoil.
+const HammockPlugin* Spoilt(const HammockHost* given) {
+  host = given;
+  return &table;
+}
+
+class HostilePlugin : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    // The table of a plug-in that works; its host is never the one that is used below.
+    static const HammockPlugin good = [] {
+      HammockPlugin copy = *Adapted(FirstHost());
+      copy.name = "rogue";
+      return copy;
+    }();
+    table = good;
+  }
+  void TearDown() override {
+    release_hang();
+    for (const std::string& name : lazy::BackendNames()) {
+      if (name == "rogue") lazy::UnregisterBackend("rogue", true);
+    }
+    // Other devices are as they were.
+    EXPECT_EQ(sum(ones({5}, f32, "reference") * 2.0f).item<float>(), 10.0f);
+  }
+
+  /// What an adaptor needs of a host that is not there yet.
+  static const HammockHost* FirstHost() {
+    static HammockHost first = {};
+    first.struct_size = sizeof(first);
+    first.version_major = HAMMOCK_PLUGIN_MAJOR;
+    first.log = [](void*, uint32_t, const char*) {};
+    first.buffer_retain = [](void*, HammockBuffer) -> HammockStatus {
+      return HAMMOCK_STALE_HANDLE;  // so that uploads are copied
+    };
+    return &first;
+  }
+
+  static plugins::Plugin Register() { return plugins::Register(Spoilt, "rogue.so"); }
+
+  static void release_hang() {
+    std::lock_guard lock(hang_mutex);
+    hanging = false;
+    hang_changed.notify_all();
+  }
+  static void Hang() {
+    std::unique_lock lock(hang_mutex);
+    hanging = true;
+    hang_changed.wait_for(lock, std::chrono::seconds(20), [] { return !hanging; });
+  }
+  static inline std::mutex hang_mutex;
+  static inline std::condition_variable hang_changed;
+  static inline bool hanging = false;
+};
+
+TEST_F(HostilePlugin, TheUnspoiltTableWorks) {
+  Register();
+  EXPECT_EQ(sum(ones({3}, f32, "rogue") * 2.0f).item<float>(), 6.0f);
+}
+
+TEST_F(HostilePlugin, NullTablesAreRefused) {
+  EXPECT_CODE(plugins::Register(nullptr, "x.so"), ErrorCode::kValue, "x.so");
+  auto none = [](const HammockHost*) -> const HammockPlugin* { return nullptr; };
+  EXPECT_CODE(plugins::Register(none, "x.so"), ErrorCode::kValue, "gave no table");
+  auto throws = [](const HammockHost*) -> const HammockPlugin* { throw 7; };
+  EXPECT_CODE(plugins::Register(throws, "x.so"), ErrorCode::kValue, "threw");
+}
+
+TEST_F(HostilePlugin, OtherVersionsAreRefusedWithBoth) {
+  table.version_major = 2;
+  table.version_minor = 5;
+  EXPECT_CODE(Register(), ErrorCode::kAbiMismatch, "version 2.5");
+  EXPECT_CODE(Register(), ErrorCode::kAbiMismatch, "version 1.0");
+}
+
+TEST_F(HostilePlugin, WrongSizesAreRefused) {
+  table.struct_size = 16;
+  EXPECT_CODE(Register(), ErrorCode::kAbiMismatch, "16 bytes");
+  table.struct_size = 0xffffffff;
+  EXPECT_CODE(Register(), ErrorCode::kAbiMismatch, "4294967295 bytes");
+}
+
+TEST_F(HostilePlugin, MissingFunctionsAreNamed) {
+  table.upload = nullptr;
+  table.execute = nullptr;
+  EXPECT_CODE(Register(), ErrorCode::kValue, "lacks upload, execute");
+  table.name = nullptr;
+  EXPECT_CODE(Register(), ErrorCode::kValue, "name");
+}
+
+TEST_F(HostilePlugin, NamesOfDevicesAreChecked) {
+  table.name = "ro:gue";
+  EXPECT_CODE(Register(), ErrorCode::kValue, "ro:gue");
+}
+
+TEST_F(HostilePlugin, OptionsAreChecked) {
+  static const HammockOptionSpec foreign = {
+      sizeof(HammockOptionSpec), HAMMOCK_OPTION_INT, "device", "0", "", 0, 0, 0, nullptr};
+  static const HammockOptionSpec* const options[] = {&foreign, nullptr};
+  table.option_count = 1;
+  table.options = options;
+  EXPECT_CODE(Register(), ErrorCode::kValue, "does not begin with 'rogue.'");
+  table.option_count = 2;
+  table.options = options + 1;
+  EXPECT_CODE(Register(), ErrorCode::kValue, "null");
+  table.options = nullptr;
+  EXPECT_CODE(Register(), ErrorCode::kValue, "null");
+}
+
+TEST_F(HostilePlugin, FailingInitialisationRegistersNothing) {
+  table.initialize = [](void*, HammockError* error) -> HammockStatus {
+    return hammock_fail(error, HAMMOCK_DEVICE_ERROR, "no such hardware");
+  };
+  EXPECT_CODE(Register(), ErrorCode::kDevice, "no such hardware");
+  EXPECT_EQ(std::ranges::count(lazy::BackendNames(), "rogue"), 0);
+  table.initialize = nullptr;
+  Register();
+}
+
+TEST_F(HostilePlugin, InventedDeviceCountsAreRefused) {
+  table.device_count = [](void*, int64_t* count, HammockError*) -> HammockStatus {
+    *count = -3;
+    return HAMMOCK_OK;
+  };
+  EXPECT_CODE(Register(), ErrorCode::kInternal, "-3");
+}
+
+TEST_F(HostilePlugin, ExceptionsBecomeErrors) {
+  table.upload = [](void*, int64_t, uint64_t, const HammockHostTensor*, HammockData*,
+                    HammockError*) -> HammockStatus { throw std::runtime_error("thrown in C"); };
+  Register();
+  EXPECT_CODE(
+      (ones({3}, f32, "rogue") * tensor(std::vector<float>{1, 2, 3}, std::nullopt, "rogue")).host(),
+      ErrorCode::kTransfer, "thrown in C");
+}
+
+TEST_F(HostilePlugin, UnknownStatusesAndEmptyTextsAreErrors) {
+  table.execute = [](void*, const HammockExecution*, HammockError*) -> HammockStatus { return 77; };
+  Register();
+  EXPECT_CODE((ones({3}, f32, "rogue") * 2.0f).host(), ErrorCode::kInternal, "unknown status 77");
+  EXPECT_CODE((ones({3}, f32, "rogue") * 2.0f).host(), ErrorCode::kInternal, "`execute` of rogue");
+}
+
+TEST_F(HostilePlugin, NodesOutsideOfTheGraphAreIgnored) {
+  table.execute = [](void*, const HammockExecution*, HammockError* error) -> HammockStatus {
+    return hammock_fail_at(error, HAMMOCK_EXECUTE_ERROR, 123456, "somewhere");
+  };
+  Register();
+  EXPECT_CODE((ones({3}, f32, "rogue") * 2.0f).host(), ErrorCode::kExecute, "somewhere");
+}
+
+TEST_F(HostilePlugin, MissingResultsAreErrors) {
+  table.execute = [](void*, const HammockExecution*, HammockError*) -> HammockStatus {
+    return HAMMOCK_OK;
+  };
+  Register();
+  EXPECT_CODE((ones({3}, f32, "rogue") * 2.0f).host(), ErrorCode::kInternal, "gave no data");
+}
+
+TEST_F(HostilePlugin, MissingExecutablesAreErrors) {
+  table.compile = [](void*, const HammockCompilation*, HammockCompiled*,
+                     HammockError*) -> HammockStatus { return HAMMOCK_OK; };
+  Register();
+  EXPECT_CODE((ones({3}, f32, "rogue") * 2.0f).host(), ErrorCode::kInternal, "gave no executable");
+}
+
+TEST_F(HostilePlugin, AnswersAboutNoNodeAreRefused) {
+  static std::atomic<int> refused{0};
+  table.capabilities = [](void*, int64_t, HammockBytes, HammockAnswers answers,
+                          HammockError*) -> HammockStatus {
+    refused += answers.answer(answers.context, 1 << 20, HAMMOCK_RUN, nullptr) != HAMMOCK_OK;
+    refused += answers.answer(answers.context, -1, HAMMOCK_RUN, nullptr) != HAMMOCK_OK;
+    refused += answers.answer(answers.context, 0, 99, nullptr) != HAMMOCK_OK;
+    return HAMMOCK_OK;
+  };
+  Register();
+  EXPECT_EQ((ones({3}, f32, "rogue") * 2.0f).to_vector<float>()[0], 2.0f);
+  EXPECT_GE(refused, 3);
+}
+
+TEST_F(HostilePlugin, StaleAndInventedHandlesAreAnswered) {
+  Register();
+  for (uint64_t handle : {0ull, 1ull, 0xffffffffffffffffull, 0x0100000100000000ull}) {
+    EXPECT_EQ(host->buffer_retain(host->context, handle), HAMMOCK_STALE_HANDLE);
+    EXPECT_EQ(host->buffer_release(host->context, handle), HAMMOCK_STALE_HANDLE);
+    EXPECT_EQ(host->event_set(host->context, handle, HAMMOCK_OK, -1, nullptr, nullptr),
+              HAMMOCK_STALE_HANDLE);
+    EXPECT_EQ(host->metric_add(host->context, handle, 1), HAMMOCK_STALE_HANDLE);
+    int64_t value = 0;
+    EXPECT_EQ(host->option_int(host->context, handle, &value), HAMMOCK_STALE_HANDLE);
+    EXPECT_EQ(host->run_kernel(host->context, handle, 0, "k", 0, 1), HAMMOCK_STALE_HANDLE);
+    if (handle) {
+      EXPECT_EQ(host->span_end(host->context, handle), HAMMOCK_STALE_HANDLE);
+    }
+  }
+  HammockMetric metric = 0;
+  ASSERT_EQ(host->metric_declare(host->context, HAMMOCK_COUNTER, "rogue::Things", "", &metric),
+            HAMMOCK_OK);
+  EXPECT_EQ(host->option_find(host->context, "no such option", &metric), HAMMOCK_VALUE_ERROR);
+  int64_t value = 0;
+  EXPECT_EQ(host->option_int(host->context, metric, &value), HAMMOCK_STALE_HANDLE);
+}
+
+TEST_F(HostilePlugin, BuffersEndWithTheUploadUnlessRetained) {
+  static HammockBuffer seen = 0;
+  static HammockStatus (*upload)(void*, int64_t, uint64_t, const HammockHostTensor*, HammockData*,
+                                 HammockError*) = nullptr;
+  upload = table.upload;
+  table.upload = [](void* self, int64_t device, uint64_t count, const HammockHostTensor* tensors,
+                    HammockData* data, HammockError* error) -> HammockStatus {
+    seen = tensors[0].buffer;
+    EXPECT_EQ(host->buffer_retain(host->context, seen), HAMMOCK_OK);
+    EXPECT_EQ(host->buffer_release(host->context, seen), HAMMOCK_OK);
+    return upload(self, device, count, tensors, data, error);
+  };
+  Register();
+  EXPECT_EQ((tensor(std::vector<float>{3}, std::nullopt, "rogue") * 2.0f).item<float>(), 6.0f);
+  ASSERT_NE(seen, 0u);
+  EXPECT_EQ(host->buffer_retain(host->context, seen), HAMMOCK_STALE_HANDLE);
+}
+
+TEST_F(HostilePlugin, SpansEndOnTheirThread) {
+  Register();
+  profile::Start(::testing::TempDir() + "/spans.json");
+  HammockSpan span = 0;
+  ASSERT_EQ(host->span_begin(host->context, "mine", &span), HAMMOCK_OK);
+  ASSERT_NE(span, 0u);
+  std::thread([&] { EXPECT_EQ(host->span_end(host->context, span), HAMMOCK_WRONG_THREAD); }).join();
+  EXPECT_EQ(host->span_end(host->context, span), HAMMOCK_OK);
+  EXPECT_EQ(host->span_end(host->context, span), HAMMOCK_STALE_HANDLE);
+  profile::Stop();
+  EXPECT_EQ(host->span_begin(host->context, "none", &span), HAMMOCK_OK);
+  EXPECT_EQ(span, 0u);
+}
+
+// ---- Calls that never return
+
+TEST_F(HostilePlugin, AHangingRunLosesTheDevice) {
+  table.execute = [](void*, const HammockExecution*, HammockError*) -> HammockStatus {
+    Hang();
+    return HAMMOCK_OK;
+  };
+  Register();
+  config::Override timeout("plugin_timeout", "200");
+  Tensor x = ones({3}, f32, "rogue") * 2.0f;
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_CODE(x.host(), ErrorCode::kDevice, "the device is lost: execute");
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(15));
+  // Later calls do not reach the plug-in.
+  EXPECT_CODE((ones({4}, f32, "rogue") * 3.0f).host(), ErrorCode::kDevice, "lost");
+}
+
+TEST_F(HostilePlugin, AHangingUploadLosesTheDevice) {
+  table.upload = [](void*, int64_t, uint64_t, const HammockHostTensor*, HammockData*,
+                    HammockError*) -> HammockStatus {
+    Hang();
+    return HAMMOCK_OK;
+  };
+  Register();
+  config::Override timeout("plugin_timeout", "200");
+  Tensor x = tensor(std::vector<float>{1, 2}, std::nullopt, "rogue");
+  EXPECT_CODE((x * x).host(), ErrorCode::kDevice, "the device is lost: upload");
+}
+
+TEST_F(HostilePlugin, WithATimeoutCallsThatReturnGiveTheSame) {
+  Register();
+  config::Override timeout("plugin_timeout", "60000");
+  Tensor x = tensor(std::vector<float>{0, 1, 2}, std::nullopt, "rogue");
+  EXPECT_TENSOR_EQ(cumsum(x * 2.0f, 0), {0, 2, 6}, {3});
+  EXPECT_CODE(gather(x, 0, tensor(std::vector<int64_t>{9}, std::nullopt, "rogue")).host(),
+              ErrorCode::kIndexOutOfRange, "gather");
+}
+
+TEST_F(HostilePlugin, AResultThatNeverComesLosesTheDevice) {
+  static HammockEvent forgotten = 0;
+  static HammockStatus (*execute)(void*, const HammockExecution*, HammockError*) = nullptr;
+  execute = table.execute;
+  table.properties |= HAMMOCK_ASYNCHRONOUS;
+  table.execute = [](void* self, const HammockExecution* call,
+                     HammockError* error) -> HammockStatus {
+    std::vector<HammockResult> results(call->results, call->results + call->result_count);
+    for (HammockResult& result : results) result.ready = 0;
+    HammockExecution inner = *call;
+    inner.results = results.data();
+    HammockStatus status = execute(self, &inner, error);
+    forgotten = call->results[0].ready;
+    for (uint64_t i = 0; i < call->result_count; ++i) {
+      call->results[i].data = results[i].data;
+      call->results[i].pending = 1;
+    }
+    return status;
+  };
+  Register();
+  config::Override timeout("plugin_timeout", "200");
+  EXPECT_CODE((ones({3}, f32, "rogue") * 2.0f).host(), ErrorCode::kDevice,
+              "the device is lost: a result");
+  EXPECT_EQ(host->event_set(host->context, forgotten, HAMMOCK_OK, -1, nullptr, nullptr),
+            HAMMOCK_STALE_HANDLE);
+}
+
+}  // namespace
+}  // namespace hammock

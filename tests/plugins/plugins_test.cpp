@@ -1,0 +1,231 @@
+// Plug-ins as devices: loading, results, options, metrics, memory, saved computations.
+
+#include "hammock/plugins.h"
+
+#include <gtest/gtest.h>
+
+#include "hammock/hammock.h"
+#include "hammock/lazy/plugin_adaptor.h"
+#include "runtime/runtime.h"
+#include "support/host_backend.h"
+
+namespace hammock {
+namespace {
+
+using namespace hammock::testing;
+
+/// Loads a plug-in for the time of a test.
+class Loaded {
+ public:
+  explicit Loaded(const std::string& path) : plugin_(plugins::Load(path)) {}
+  Loaded(const HammockPlugin* (*entry)(const HammockHost*), const char* source)
+      : plugin_(plugins::Register(entry, source)) {}
+  ~Loaded() { lazy::UnregisterBackend(plugin_.name, true); }
+  const plugins::Plugin& operator*() const { return plugin_; }
+
+ private:
+  plugins::Plugin plugin_;
+};
+
+double NumberOf(const std::string& backend, const std::string& name) {
+  return lazy::getBackend(backend)->GetMetrics().at(name);
+}
+
+TEST(CPlugin, RunsWhatItCanAndLeavesTheRest) {
+  Loaded plugin(HAMMOCK_C_PLUGIN);
+  EXPECT_EQ((*plugin).name, "cdev");
+  EXPECT_EQ((*plugin).version, "1.0");
+  {
+    Tensor x = tensor(std::vector<float>{1, -2, 3}, std::nullopt, "cdev");
+    Tensor y = maximum(x * 2.0f + 1.0f, -x);
+    EXPECT_TENSOR_EQ(y, {3, 2, 7}, {3});
+    EXPECT_TENSOR_EQ(exp(x * 0.0f) + sum(x), {3, 3, 3}, {3});  // exp and sum fall back
+    EXPECT_GT(CounterOf("cdev::Runs"), 1);
+    EXPECT_GT(NumberOf("cdev", "live_values"), 0);
+  }
+  wait_device_ops();
+}
+
+TEST(CPlugin, GetsEachHandleBackOnce) {
+  Loaded plugin(HAMMOCK_C_PLUGIN);
+  const double before = NumberOf("cdev", "live_values");
+  {
+    Tensor x = tensor(std::vector<float>{1, 2}, std::nullopt, "cdev");
+    for (int i = 0; i < 20; ++i) {
+      x = x * 3.0f + x;
+      mark_step();
+    }
+    EXPECT_TENSOR_EQ(x * 0.0f, {0, 0}, {2});
+  }
+  wait_device_ops();
+  EXPECT_LE(NumberOf("cdev", "live_values"), before + 3);  // scalars that are kept
+}
+
+TEST(CPlugin, ItsOptionChangesCode) {
+  Loaded plugin(HAMMOCK_C_PLUGIN);
+  Tensor x = tensor(std::vector<float>{2, 5}, std::nullopt, "cdev");
+  EXPECT_TENSOR_EQ(x * x, {4, 25}, {2});
+  const int64_t fallbacks = CounterOf("fallback::mul");
+  {
+    config::Override refuse("cdev.refuse_mul", "true");
+    EXPECT_TENSOR_EQ(x * x, {4, 25}, {2});
+  }
+  EXPECT_EQ(CounterOf("fallback::mul"), fallbacks + 1);
+  EXPECT_TENSOR_EQ(x * x, {4, 25}, {2});
+  EXPECT_EQ(CounterOf("fallback::mul"), fallbacks + 1);
+}
+
+TEST(CPlugin, ItsErrorsNameTheOpAndTheLine) {
+  Loaded plugin(HAMMOCK_C_PLUGIN);
+  Tensor x = zeros({1000}, f32, "cdev");
+  mark_step(true);
+  Device device("cdev");
+  SetMemoryLimit(device, GetMemoryInfo(device).in_use + 1000);
+  Tensor big = x * x;
+  int line = __LINE__ - 1;
+  EXPECT_CODE(big.host(), ErrorCode::kOutOfMemory, Line(line));
+  SetMemoryLimit(device, 0);
+  LazyGraphExecutor::Get()->ClearErrors(big);
+  EXPECT_EQ(big.to_vector<float>()[5], 0.0f);
+}
+
+TEST(CPlugin, SavesItsGraphs) {
+  Loaded plugin(HAMMOCK_C_PLUGIN);
+  auto& backend = *lazy::getBackend("cdev");
+  lazy::BackendDevice device = backend.GetBackendDevice(0);
+  auto computation = std::make_shared<lazy::Computation>(
+      "negate", ParseGraph("%0 = input : f32[3]\n%1 = neg %0 : f32[3]\nreturn %1"), device);
+  std::string bytes = backend.SerializeComputation(backend.Compile({computation})[0]);
+  EXPECT_EQ(backend.CheckCompatibility(bytes, device), lazy::Compatibility::kOptimal);
+  lazy::ComputationPtr loaded = backend.DeserializeComputation(bytes, device);
+  EXPECT_EQ(backend.GetComputationBackendText(loaded), "r1 = - r0 r-1\n");
+  EXPECT_EQ(backend.DescribeDevice(device).at(2).name, "matmul");
+  EXPECT_TRUE(backend.DescribeDevice(device).at(2).missing);
+}
+
+TEST(CPlugin, NamesThatAreTakenAreRefused) {
+  Loaded plugin(HAMMOCK_C_PLUGIN);
+  EXPECT_CODE(plugins::Load(HAMMOCK_C_PLUGIN), ErrorCode::kDuplicateRegistration, "cdev");
+}
+
+TEST(Plugins, AreRefusedByPath) {
+  EXPECT_CODE(plugins::Load("/no/such.so"), ErrorCode::kValue, "/no/such.so");
+  EXPECT_CODE(plugins::Load("libm.so.6"), ErrorCode::kValue, "exports no function");
+}
+
+// ---- C++ backends as plug-ins
+
+const HammockPlugin* AdaptReference(const HammockHost* host) {
+  return plugins::Adapt(
+      "adapted", "1.0", [] { return lazy::getBackend("reference"); }, host);
+}
+
+TEST(Adaptor, GivesTheBitsOfTheBackend) {
+  Loaded plugin(AdaptReference, "test");
+  auto program = [](const char* device) {
+    Tensor x = arange(24, f32, device).reshape({4, 6}) / 7.0f - 1.5f;
+    Tensor w = randn({6, 5}, f32, device);
+    Tensor y = softmax(matmul(x, w), 1);
+    auto [values, indices] = sort(y, 1);
+    return std::vector<HostTensor>{y.host(), values.host(), indices.host(), cumsum(x, 0).host(),
+                                   (x > 0.0f).host()};
+  };
+  manual_seed(3);
+  std::vector<HostTensor> direct = program("reference");
+  manual_seed(3);
+  std::vector<HostTensor> crossed = program("adapted");
+  for (size_t i = 0; i < direct.size(); ++i) EXPECT_TRUE(crossed[i].SameBits(direct[i])) << i;
+}
+
+TEST(Adaptor, ErrorsKeepTheirCodeNodeAndLine) {
+  Loaded plugin(AdaptReference, "test");
+  Tensor x = tensor(std::vector<float>{0, 1, 2}, std::nullopt, "adapted");
+  Tensor at = tensor(std::vector<int64_t>{9}, std::nullopt, "adapted");
+  Tensor good = x + 1.0f;
+  Tensor bad = gather(x, 0, at);
+  int line = __LINE__ - 1;
+  mark_step();
+  EXPECT_TENSOR_EQ(good, {1, 2, 3}, {3});
+  EXPECT_CODE(bad.host(), ErrorCode::kIndexOutOfRange, Line(line));
+}
+
+TEST(Adaptor, GeneralComputationsServeOtherSizes) {
+  Loaded plugin(AdaptReference, "test");
+  EXPECT_TRUE(lazy::getBackend("adapted")->SupportsDimParams(
+      lazy::getBackend("adapted")->GetBackendDevice(0)));
+  for (int n : {4, 5, 6, 7, 8, 9}) {
+    Tensor x = ones({n, 3}, f32, "adapted");
+    EXPECT_EQ(sum(x * 2.0f).item<float>(), 6.0f * static_cast<float>(n));
+  }
+}
+
+TEST(Adaptor, DescribesItself) {
+  Loaded plugin(AdaptReference, "test");
+  auto& backend = *lazy::getBackend("adapted");
+  EXPECT_EQ(backend.DescribeDevice(backend.GetBackendDevice(0))[0].name, "plug-in");
+  EXPECT_TRUE(backend.GetMetrics().contains("nodes_run"));
+  EXPECT_NE(metrics::Report().find("Memory of adapted0"), std::string::npos);
+}
+
+HostBackend* later = nullptr;
+const HammockPlugin* AdaptLater(const HammockHost* host) {
+  return plugins::Adapt(
+      "later-plug", "1.0", []() -> lazy::BackendImplInterface* { return later; }, host);
+}
+
+/// An asynchronous backend; never destroyed, as adapted ones live for ever.
+HostBackend& NewLater() { return *(later = new HostBackend("later", 1, true)); }
+
+TEST(AsynchronousPlugin, ResultsBecomeReadyLater) {
+  HostBackend& backend = NewLater();
+  Loaded plugin(AdaptLater, "test");
+  Tensor x = tensor(std::vector<float>{1, 2}, std::nullopt, "later-plug");
+  backend.Hold();
+  Tensor y = x + 1.0f;
+  mark_step();  // returns at once
+  Tensor z = y * 2.0f;
+  mark_step();
+  EXPECT_EQ(backend.executed, 2);
+  std::jthread releaser([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    backend.Release();
+  });
+  EXPECT_TENSOR_EQ(z, {4, 6}, {2});
+  EXPECT_TENSOR_EQ(y, {2, 3}, {2});
+}
+
+TEST(AsynchronousPlugin, ErrorsBelongToTheirValues) {
+  HostBackend& backend = NewLater();
+  Loaded plugin(AdaptLater, "test");
+  Tensor x = tensor(std::vector<float>{0, 1, 2, 3}, std::nullopt, "later-plug");
+  Tensor i = tensor(std::vector<int64_t>{9}, std::nullopt, "later-plug");
+  backend.Hold();
+  Tensor bad = gather(x, 0, i);
+  int line = __LINE__ - 1;
+  Tensor good = x + 1.0f;
+  mark_step();
+  backend.Release();
+  EXPECT_CODE(wait_device_ops(), ErrorCode::kIndexOutOfRange, "gather");
+  EXPECT_TENSOR_EQ(good, {1, 2, 3, 4}, {4});
+  EXPECT_CODE(bad.host(), ErrorCode::kIndexOutOfRange, Line(line));
+}
+
+TEST(AsynchronousPlugin, DonationIsPassedOn) {
+  HostBackend& backend = NewLater();
+  Loaded plugin(AdaptLater, "test");
+  Tensor x = ones({64}, f32, "later-plug") + 1.0f;
+  mark_step(true);
+  for (int i = 0; i < 3; ++i) {
+    x += 1.0f;
+    mark_step(true);
+  }
+  EXPECT_EQ(x.to_vector<float>()[7], 5.0f);
+  bool any = false;
+  for (const std::vector<bool>& mask : backend.donations()) {
+    any |= std::ranges::count(mask, true) > 0;
+  }
+  EXPECT_TRUE(any);
+}
+
+}  // namespace
+}  // namespace hammock
