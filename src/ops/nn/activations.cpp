@@ -373,6 +373,7 @@ Tensor dropout(const Tensor& self, double p, bool training, Location at) {
   if (!(p >= 0 && p <= 1)) Throw(ErrorCode::kValue, "dropout: p {} must be in [0, 1]", p);
   if (!training) return self;
   NeedFloat("dropout", self);
+  if (p == 0) return self;  // no numbers are drawn
   // Both numbers are parameters, so that a schedule of p compiles once.
   Tensor keep = lt(rand_like(self), 1 - p);
   return mul(mul(self, Casted(keep, self.dtype())), p == 1 ? 0.0 : 1 / (1 - p));

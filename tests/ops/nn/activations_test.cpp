@@ -114,7 +114,7 @@ TEST(Activations, DropoutScalesWhatItKeeps) {
   EXPECT_NEAR(static_cast<double>(kept), 750, 60);
   EXPECT_TRUE(dropout(x, 0.5, false).is_same(x));
   EXPECT_TENSOR(dropout(Vec({1, 2}), 1.0), Type(f32, {2}), {0, 0});
-  EXPECT_TENSOR(dropout(Vec({1, 2}), 0.0), Type(f32, {2}), {1, 2});
+  EXPECT_TRUE(dropout(x, 0.0).is_same(x));
 }
 
 TEST(Activations, AnotherSlopeDoesNotRecompile) {
