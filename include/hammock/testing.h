@@ -34,4 +34,9 @@ HAMMOCK_API bool IsDifferentiable(const OpDef& op);
 /// A record that makes nodes must have samples, unless it is elementwise without attributes.
 HAMMOCK_API std::string CheckOp(const OpDef& op);
 
+/// Runs the samples of a record under `vmap` and in a loop over the samples, with each tensor
+/// operand batched by itself and all of them: values, gradients through the mapped call, and
+/// gradients of each sample inside of one. Returns what differs, one line each.
+HAMMOCK_API std::string CheckBatching(const OpDef& op);
+
 }  // namespace hammock::testing

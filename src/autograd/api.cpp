@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "autograd/custom_call.h"
 #include "autograd/engine.h"
 #include "base/location_scope.h"
 #include "base/throw.h"
@@ -130,8 +131,13 @@ std::pair<std::vector<Tensor>, std::vector<Tensor>> jvp(const TensorsFn& fn,
           inputs[i].shape().to_string(), tangents[i].shape().to_string());
   }
   EnableGradGuard enable;
+  bool has_history = false;  // then so have the results
   std::vector<Tensor> leaves;
-  for (const Tensor& input : inputs) leaves.push_back(input.detach().requires_grad_());
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    has_history = has_history || inputs[i].requires_grad() || tangents[i].requires_grad();
+    leaves.push_back(inputs[i].requires_grad() ? inputs[i].view_as(inputs[i])
+                                               : inputs[i].detach().requires_grad_());
+  }
   std::vector<Tensor> outputs = CallUser([&] { return fn(leaves); });
   // The gradient is linear in what arrives at the outputs: differentiating it with respect to that
   // gives the derivative along the tangents.
@@ -152,11 +158,11 @@ std::pair<std::vector<Tensor>, std::vector<Tensor>> jvp(const TensorsFn& fn,
       directions.push_back(tangents[i]);
     }
     along.resize(seeds.size());
-    if (!reached.empty()) along = grad(reached, seeds, directions, false, false, true);
+    if (!reached.empty()) along = grad(reached, seeds, directions, has_history, has_history, true);
   }
   size_t next = 0;
   for (const Tensor& output : outputs) {
-    result_values.push_back(output.detach());
+    result_values.push_back(has_history ? output : output.detach());
     Tensor derivative = output.requires_grad() ? along[next++] : Tensor();
     derivatives.push_back(derivative.defined() ? derivative : zeros_like(output.detach()));
   }
@@ -262,6 +268,30 @@ class CustomEntry : public TapeEntry {
   BackwardFn backward_;
 };
 
+/// The call for the mapped function that makes it.
+CustomCall CallOf(const std::shared_ptr<AutogradContext>& context, std::vector<Value> inputs,
+                  const std::vector<Tensor>& outputs, BackwardFn backward) {
+  CustomCall call;
+  call.inputs = std::move(inputs);
+  for (const Tensor& output : outputs) {
+    Value value = output.value();
+    call.outputs.push_back({value.node, value.index});
+  }
+  for (const AutogradContext::State::Saved& saved : context->state().saved) {
+    call.saved.push_back(saved.value);
+  }
+  call.backward = [context, backward](std::vector<Tensor> saved, std::vector<Tensor> grads) {
+    std::vector<Tensor>& given = context->state().to_save;
+    struct ClearedAtEnd {
+      std::vector<Tensor>& tensors;
+      ~ClearedAtEnd() { tensors.clear(); }
+    } cleared_at_end{given};
+    given = std::move(saved);
+    return CallUser([&] { return backward(context.get(), std::move(grads)); });
+  };
+  return call;
+}
+
 }  // namespace
 
 std::vector<Tensor> FinishFunction(std::shared_ptr<AutogradContext> context,
@@ -314,6 +344,9 @@ std::vector<Tensor> FinishFunction(std::shared_ptr<AutogradContext> context,
     outputs[i] = Tensor::FromValue(std::move(value));
   }
   entry->types = entry->output_types;
+  if (MapTrace* mapping = Context().mapping) {
+    NoteCustom(*mapping, CallOf(context, values, outputs, backward));
+  }
   return outputs;
 }
 

@@ -85,9 +85,14 @@ std::pair<uint64_t, uint64_t> CheckpointRegion::Draw(Generator& generator, uint6
   return record_.draws_[draws_++];
 }
 
-std::pair<uint64_t, uint64_t> TakeRandom(Generator& generator, uint64_t blocks) {
-  CheckpointRegion* checkpoint = Context().checkpoint;
-  return checkpoint ? checkpoint->Draw(generator, blocks) : generator.Take(blocks);
+RandomDraw TakeRandom(Generator& generator, uint64_t blocks) {
+  ThreadContext& context = Context();
+  const uint64_t all = context.mapping ? blocks * RandomCopies() : blocks;
+  CheckpointRegion* checkpoint = context.checkpoint;
+  auto [seed, offset] = checkpoint ? checkpoint->Draw(generator, all) : generator.Take(all);
+  RandomDraw draw{seed, offset, all};
+  if (context.mapping) NoteDraw(*context.mapping, draw, blocks);
+  return draw;
 }
 
 std::vector<Tensor> checkpoint(const TensorsFn& fn, const std::vector<Tensor>& inputs,

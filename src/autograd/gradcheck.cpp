@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "autograd/sample_operands.h"
 #include "base/throw.h"
 #include "hammock/executor.h"
 #include "hammock/op_builder.h"
@@ -30,8 +31,8 @@ Tensor Weights(const Tensor& like, int64_t seed) {
 
 bool HasGradient(const Tensor& x) { return x.defined() && IsFloatOrComplex(x.dtype()); }
 
-/// One number that depends on all floating and complex results: their sum, each element weighted,
-/// both parts of a complex one.
+}  // namespace
+
 Tensor Weighed(const std::vector<Tensor>& outputs) {
   Tensor total;
   for (size_t i = 0; i < outputs.size(); ++i) {
@@ -44,6 +45,8 @@ Tensor Weighed(const std::vector<Tensor>& outputs) {
   }
   return total;
 }
+
+namespace {
 
 std::vector<Tensor> Leaves(const std::vector<Tensor>& inputs) {
   std::vector<Tensor> leaves;
@@ -138,33 +141,30 @@ std::string Gradgradcheck(const TensorsFn& fn, const std::vector<Tensor>& inputs
 
 bool IsDifferentiable(const OpDef& op) { return op.IsNode() && (op.vjp || op.IsComposite()); }
 
-namespace {
-
-/// Floats in the record's domain as f64, the parts of complex numbers too; integers 0 and 1, which
-/// are indices that exist, by rows.
-Tensor OperandOf(const OpDef& op, size_t place, const Shape& type) {
+Tensor OperandOf(const OpDef& op, size_t place, const Shape& type, int64_t sample) {
   if (IsComplex(type.dtype())) {
     Shape part = type.With(DType::kF64);
-    return complex(OperandOf(op, place, part), OperandOf(op, place + 50, part));
+    return complex(OperandOf(op, place, part, sample), OperandOf(op, place + 50, part, sample));
   }
   std::vector<double> values(static_cast<size_t>(type.numel()));
   int64_t row = type.rank() > 1 ? std::max<int64_t>(type.sizes().back(), 1) : 1;
   for (int64_t i = 0; i < type.numel(); ++i) {
-    double spread = Spread(static_cast<int64_t>(place) * 100 + i);
+    double spread = Spread(static_cast<int64_t>(place) * 100 + i + sample * 10007);
     values[i] = IsFloat(type.dtype()) ? op.domain.lo + (op.domain.hi - op.domain.lo) * spread
-                                      : static_cast<double>(i / row % 2);
+                                      : static_cast<double>((i / row + sample) % 2);
   }
   DType dtype = IsFloat(type.dtype()) ? DType::kF64 : type.dtype();
   return tensor(values, type.sizes(), DType::kF64).to(dtype);
 }
 
-/// Whether an operand is a number: 0.5, 1, 1.5, ... here, and never differentiated.
 bool IsNumber(const OpDef& op, size_t place) {
   const OpInfo& info = op.info();
   if (place >= info.operand_args.size()) return false;  // one of a list
   auto argument = static_cast<size_t>(info.operand_args[place]);
   return info.schema.arguments()[argument].type.base == SchemaType::Base::kScalar;
 }
+
+namespace {
 
 bool SameBits(const Tensor& a, const Tensor& b) {
   HostTensor x = a.host(), y = b.host();

@@ -326,6 +326,8 @@ TapePtr RecordHistory(const Node& node, const Operands& operands) {
   bool any_float = false;
   for (int i = 0; i < node.num_outputs(); ++i) any_float |= IsFloatOrComplex(node.shape(i).dtype());
   if (!any_float) return {};
+  if (MapTrace* mapping = Context().mapping) [[unlikely]]
+    NoteHistory(*mapping, node, operands);
   auto* entry = new OpEntry(SignatureOf(node, operands), node, operands);
   TapePtr result = TapePtr::Adopt(entry);
   if (CheckpointRegion* checkpoint = Context().checkpoint) {

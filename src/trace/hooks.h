@@ -2,8 +2,8 @@
 /// Functions that recording calls and later folders define, so that no include points forward. They
 /// stand by the file that defines them.
 
+#include <cstdint>
 #include <span>
-#include <utility>
 
 #include "hammock/ir/node.h"
 #include "hammock/random.h"
@@ -13,6 +13,8 @@ namespace hammock {
 
 struct TensorImpl;
 struct ThreadContext;
+struct CustomCall;
+class MapTrace;
 class Operands;
 
 // ---- src/runtime/trace_hooks.cpp: running what was recorded
@@ -60,7 +62,24 @@ TapePtr HistoryOfWrite(const char* op, const TensorImpl& self, const Value& valu
 
 // ---- src/autograd/checkpoint.cpp
 
-/// Random state for an op; a checkpoint that is traced again gives what it gave the first time.
-std::pair<uint64_t, uint64_t> TakeRandom(Generator& generator, uint64_t blocks);
+/// Where an op's random numbers begin, and how many blocks are its own.
+struct RandomDraw {
+  uint64_t seed, offset, blocks;
+};
+/// Random state for an op that draws `blocks`; a checkpoint that is traced again gives what it gave
+/// the first time.
+RandomDraw TakeRandom(Generator& generator, uint64_t blocks);
+
+// ---- src/vmap/map_trace.cpp: functions that are traced for one sample
+
+/// A mapped function recorded `node` with a history.
+[[gnu::cold]] void NoteHistory(MapTrace& trace, const Node& node, const Operands& operands);
+/// A mapped function called one with a gradient of its own.
+[[gnu::cold]] void NoteCustom(MapTrace& trace, CustomCall call);
+/// How many samples draw numbers of their own where one op is traced. Raises where the function may
+/// draw none.
+uint64_t RandomCopies();
+/// The sample of a mapped function that is being traced drew `blocks`, the others those behind.
+[[gnu::cold]] void NoteDraw(MapTrace& trace, const RandomDraw& draw, uint64_t blocks);
 
 }  // namespace hammock

@@ -59,9 +59,10 @@ void manual_seed(uint64_t seed, Location at) {
 Tensor MakeRngState(const std::optional<Generator>& generator, uint64_t blocks,
                     const Device& device) {
   Generator source = generator ? *generator : Generator::Default();
-  auto [seed, offset] = TakeRandom(source, blocks);
-  const Attr attrs[] = {Attr(static_cast<int64_t>(seed)), Attr(static_cast<int64_t>(offset)),
-                        Attr(static_cast<int64_t>(blocks))};
+  RandomDraw draw = TakeRandom(source, blocks);
+  const Attr attrs[] = {Attr(static_cast<int64_t>(draw.seed)),
+                        Attr(static_cast<int64_t>(draw.offset)),
+                        Attr(static_cast<int64_t>(draw.blocks))};
   Shape shape(DType::kU64, {2});
   NodePtr node =
       Node::Make(ops::kRngState, {}, attrs, std::span(&shape, 1), device.id(), tls_location);

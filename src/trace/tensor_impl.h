@@ -40,6 +40,7 @@ class SpinLock {
 struct ThreadContext;
 class BudgetState;
 class CheckpointRegion;
+class MapTrace;
 
 struct TensorImpl : Link, WriteTarget {
   std::atomic<uint32_t> references{1};
@@ -88,6 +89,7 @@ struct ThreadContext {
   std::optional<DType> autocast;                // of the innermost guard
   std::vector<NodePtr>* made_leaves = nullptr;  // of data, if someone wants to know
   CheckpointRegion* checkpoint = nullptr;       // whose region is being traced; src/autograd
+  MapTrace* mapping = nullptr;                  // whose function is being traced; src/vmap
   std::vector<std::string> forbid_execution;    // reasons, innermost last
   std::vector<std::string> forbid_recompile;
   int step_depth = 0;      // of `step` scopes

@@ -3,7 +3,7 @@
 set(order
   base ir trace ops compiler
   backends/common backends/reference backends/null backends/cpu backends/cuda backends
-  runtime autograd io module distributions nn optim data jit onnx plugins)
+  runtime autograd vmap io module distributions nn optim data jit onnx plugins)
 
 # folder_of(path out): the longest entry of the list that is a folder of the path, and its position.
 function(folder_of path name_out position_out)
