@@ -83,6 +83,7 @@ from ._autograd import (  # noqa: E402
     vjp,
 )
 from ._compile import compile  # noqa: E402
+from ._custom import CustomOp  # noqa: E402
 from ._execution import eager, expect_no_recompile, explain, no_execution, step  # noqa: E402
 from ._exchange import from_torch, to_torch  # noqa: E402
 from ._numbers import finfo, iinfo  # noqa: E402
@@ -95,7 +96,7 @@ pi = 3.141592653589793
 inf = 1e400
 nan = inf - inf
 
-_submodules = ("array_api", "data", "io", "nn", "optim")
+_submodules = ("array_api", "data", "io", "jit", "nn", "optim")
 
 __version__ = "0.1.0"
 

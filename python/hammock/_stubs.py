@@ -13,13 +13,14 @@ _HEAD = '''# Made from the records by `python -m hammock._stubs`.
 import builtins
 from typing import Any, Iterator, Sequence, overload
 
-from . import array_api as array_api, data as data, io as io, nn as nn, optim as optim
+from . import array_api as array_api, data as data, io as io, jit as jit, nn as nn, optim as optim
 from ._autograd import Function as Function, autocast as autocast, checkpoint as checkpoint
 from ._autograd import enable_grad as enable_grad, grad as grad, hessian as hessian
 from ._autograd import inference_mode as inference_mode, jacfwd as jacfwd, jacrev as jacrev, jvp as jvp
 from ._autograd import no_grad as no_grad, set_grad_enabled as set_grad_enabled
 from ._autograd import value_and_grad as value_and_grad, vjp as vjp
 from ._compile import compile as compile
+from ._custom import CustomOp as CustomOp
 from ._exchange import from_torch as from_torch, to_torch as to_torch
 from ._execution import eager as eager, expect_no_recompile as expect_no_recompile, explain as explain
 from ._execution import no_execution as no_execution, step as step

@@ -6,7 +6,7 @@
 namespace hammock::python::dlpack {
 
 enum DeviceType : int32_t { kCpu = 1, kCudaHost = 3 };
-enum TypeCode : uint8_t { kInt = 0, kUInt = 1, kFloat = 2, kBfloat = 4, kBool = 6 };
+enum TypeCode : uint8_t { kInt = 0, kUInt = 1, kFloat = 2, kBfloat = 4, kComplex = 5, kBool = 6 };
 
 struct Device {
   int32_t type;

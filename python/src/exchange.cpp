@@ -63,6 +63,13 @@ struct BufferView {
   ~BufferView() { PyBuffer_Release(&view); }
 };
 
+HostTensor Contiguous(const Py_buffer& view) {
+  HostTensor host(Shape(DTypeOfFormat(view.format, view.itemsize), SizesOf(view)));
+  if (view.len > 0 && PyBuffer_ToContiguous(host.mutable_data(), &view, view.len, 'C') != 0)
+    ThrowPythonError();
+  return host;
+}
+
 /// A memoryview of the source, which keeps it and its memory.
 Tensor Share(PyObject* source, const Py_buffer& view, const Device& device) {
   nb::object keeper = nb::steal(PyMemoryView_FromObject(source));
@@ -76,7 +83,6 @@ Tensor ImportBuffer(PyObject* source, const Device& device, Copy copy) {
   BufferView buffer;
   if (PyObject_GetBuffer(source, &buffer.view, PyBUF_FULL_RO) != 0) ThrowPythonError();
   const Py_buffer& view = buffer.view;
-  Shape shape(DTypeOfFormat(view.format, view.itemsize), SizesOf(view));
   bool contiguous = PyBuffer_IsContiguous(&view, 'C') != 0;
   bool share = contiguous && view.len > 0 &&
                (copy == Copy::kNever || (copy == Copy::kIfWritable && view.readonly));
@@ -85,10 +91,7 @@ Tensor ImportBuffer(PyObject* source, const Device& device, Copy copy) {
     throw ValueError(ErrorCode::kValue,
                      "asarray: copy=False, but the elements do not lie in row-major order");
   }
-  HostTensor host(shape);
-  if (view.len > 0 && PyBuffer_ToContiguous(host.mutable_data(), &view, view.len, 'C') != 0)
-    ThrowPythonError();
-  return from_host(std::move(host), device);
+  return from_host(Contiguous(view), device);
 }
 
 // ---- DLPack, imports
@@ -111,7 +114,9 @@ DType DTypeOfDLPack(const dlpack::DataType& type) {
                                     {kFloat, 16, f16},
                                     {kBfloat, 16, bf16},
                                     {kFloat, 32, f32},
-                                    {kFloat, 64, f64}};
+                                    {kFloat, 64, f64},
+                                    {kComplex, 64, c64},
+                                    {kComplex, 128, c128}};
   for (const Known& each : known) {
     if (each.code == type.code && each.bits == type.bits && type.lanes == 1) return each.dtype;
   }
@@ -192,6 +197,7 @@ dlpack::DataType DLPackType(DType dtype) {
   const DTypeInfo& info = InfoOf(dtype);
   uint8_t code = dtype == bf16                       ? dlpack::kBfloat
                  : info.kind == DTypeKind::kFloat    ? dlpack::kFloat
+                 : info.kind == DTypeKind::kComplex  ? dlpack::kComplex
                  : info.kind == DTypeKind::kBool     ? dlpack::kBool
                  : info.kind == DTypeKind::kUnsigned ? dlpack::kUInt
                                                      : dlpack::kInt;
@@ -266,6 +272,17 @@ nb::object ExportDLPack(const Tensor& tensor, nb::handle max_version, nb::handle
 }
 
 }  // namespace
+
+HostTensor CopyBuffer(PyObject* source) {
+  BufferView buffer;
+  if (PyObject_GetBuffer(source, &buffer.view, PyBUF_FULL_RO) != 0) ThrowPythonError();
+  return Contiguous(buffer.view);
+}
+
+DLPackCode DLPackCodeOf(DType dtype) {
+  const dlpack::DataType type = DLPackType(dtype);
+  return {type.code, type.bits};
+}
 
 Tensor ImportDLPack(PyObject* source, const Device& device, Copy copy) {
   nb::handle object = source;

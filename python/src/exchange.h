@@ -10,6 +10,15 @@ namespace hammock::python {
 Tensor Import(PyObject* source, const Device& device, Copy copy);
 Tensor ImportDLPack(PyObject* source, const Device& device, Copy copy);
 
+/// The elements of a buffer, copied to row-major order.
+HostTensor CopyBuffer(PyObject* source);
+
+/// How DLPack names a dtype.
+struct DLPackCode {
+  uint8_t code, bits;
+};
+DLPackCode DLPackCodeOf(DType dtype);
+
 /// Slots of Tensor. Exports are read-only views that keep the memory as it is.
 int GetBuffer(PyObject* self, Py_buffer* view, int flags);
 void ReleaseBuffer(PyObject* self, Py_buffer* view);

@@ -13,6 +13,8 @@ void AddExecution(nb::module_& module);
 void AddSettings(nb::module_& module);
 /// Optimisers, clipping, the loss scale.
 void AddOptim(nb::module_& module);
+/// Programs, delegates and array functions.
+void AddJit(nb::module_& module);
 /// Safetensors.
 void AddFiles(nb::module_& module);
 

@@ -129,6 +129,8 @@ class Array(Tensor):
         return Array(Tensor.mT.__get__(self))
 
     def __getitem__(self, key, /):
+        if _selects_nothing(self, key):
+            return Array(Tensor.__getitem__(self.reshape((-1, *self.shape[key.ndim :])), slice(0, 0)))
         dims, key = _forward(self, key)
         return Array(Tensor.__getitem__(self.flip(dims) if dims else self, key))
 
@@ -172,6 +174,13 @@ def _forward(array, key):
             dims.append(dim)
         dim += taken[i]
     return dims, tuple(parts)
+
+
+def _selects_nothing(array, key):
+    """Whether a mask has a dim of size zero where the array has another size, which the standard allows."""
+    if not (isinstance(key, Tensor) and key.dtype is _hammock.bool and 0 in key.shape and key.ndim <= array.ndim):
+        return False
+    return all(size in (0, of_array) for size, of_array in zip(key.shape, array.shape)) and 0 not in array.shape
 
 
 def _dims_taken(part):

@@ -9,7 +9,7 @@ class Info:
 
     def capabilities(self):
         """What the standard leaves open."""
-        return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": None}
+        return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": 8}
 
     def default_device(self):
         """Where arrays are made unless a device is named."""
