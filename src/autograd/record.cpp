@@ -326,12 +326,13 @@ TapePtr RecordHistory(const Node& node, const Operands& operands) {
   bool any_float = false;
   for (int i = 0; i < node.num_outputs(); ++i) any_float |= IsFloatOrComplex(node.shape(i).dtype());
   if (!any_float) return {};
-  if (MapTrace* mapping = Context().mapping) [[unlikely]]
-    NoteHistory(*mapping, node, operands);
+  const ThreadContext& context = Context();
+  if (context.mapping) [[unlikely]]
+    NoteHistory(*context.mapping, node, operands);
   auto* entry = new OpEntry(SignatureOf(node, operands), node, operands);
   TapePtr result = TapePtr::Adopt(entry);
-  if (CheckpointRegion* checkpoint = Context().checkpoint) {
-    entry->SaveIn(*checkpoint, node, operands);
+  if (context.checkpoint) {
+    entry->SaveIn(*context.checkpoint, node, operands);
   } else {
     entry->Save(node, operands);
   }

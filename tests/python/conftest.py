@@ -3,6 +3,8 @@ import pytest
 
 import hammock
 
+collect_ignore = ["wheel.py", "array_api_fails.py"]  # programs
+
 
 @pytest.fixture(autouse=True)
 def in_examples(doctest_namespace):
