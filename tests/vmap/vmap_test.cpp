@@ -325,6 +325,17 @@ TEST(Jacobian, HessianOfLogisticRegression) {
   EXPECT_TENSOR_NEAR(hessian(loss, w), expected.to_vector<double>(), Dims({3, 3}));
 }
 
+TEST(Jacobian, HessianWhereScoresAreZero) {
+  Tensor x = Numbers({6, 3}, 0.3), y = (Numbers({6}, 1.0) > 0).to(f64);
+  std::vector<double> expected = (x.t().matmul(x) * 0.25).to_vector<double>();
+  auto by_logits = [&](const Tensor& w) {
+    return binary_cross_entropy_with_logits(x.mv(w), y, std::nullopt, "sum");
+  };
+  auto by_softplus = [&](const Tensor& w) { return softplus(x.mv(w)).sum(); };
+  EXPECT_TENSOR_NEAR(hessian(by_logits, zeros({3}, f64)), expected, Dims({3, 3}));
+  EXPECT_TENSOR_NEAR(hessian(by_softplus, zeros({3}, f64)), expected, Dims({3, 3}));
+}
+
 TEST(Jacobian, HasGradients) {
   TensorsFn fn = [](const Tensors& in) {
     return Tensors{jacrev([](const Tensor& x) { return x.sin() * x.sum(); }, in[0]),

@@ -213,6 +213,14 @@ Tensor SiluGrad(const Tensor& g, const Tensor& x, const VjpCall&) {
   return g * (s * (x * (1.0 - s) + 1.0));
 }
 
+// Parts with |x| would have a second derivative of 0 at 0.
+Tensor LogSigmoidGrad(const Tensor& g, const Tensor& x, const VjpCall&) { return g * sigmoid(-x); }
+
+Tensor SoftplusGrad(const Tensor& g, const Tensor& x, const VjpCall& c) {
+  Tensor scaled = x * Casted(c.in[1], x.dtype());
+  return where(scaled > Casted(c.in[2], x.dtype()), g, g * sigmoid(scaled));
+}
+
 Tensor MishGrad(const Tensor& g, const Tensor& x, const VjpCall&) {
   Tensor t = tanh(SoftplusOf(x));
   return g * (t + x * sigmoid(x) * (1.0 - t * t));
@@ -404,8 +412,8 @@ UNARY(kHardswish, hardswish, ExpandHardswish, FirstVjp<HardswishGrad>, "x * relu
       InferFloatOnly, kFloat)
 UNARY(kHardsigmoid, hardsigmoid, ExpandHardsigmoid, FirstVjp<HardsigmoidGrad>, "relu6(x + 3) / 6",
       InferFloatOnly, kFloat)
-UNARY(kLogSigmoid, log_sigmoid, ExpandLogSigmoid, nullptr, "log(sigmoid(x)), without overflow.",
-      InferFloatOnly, kFloat)
+UNARY(kLogSigmoid, log_sigmoid, ExpandLogSigmoid, FirstVjp<LogSigmoidGrad>,
+      "log(sigmoid(x)), without overflow.", InferFloatOnly, kFloat)
 UNARY(kSoftsign, softsign, ExpandSoftsign, nullptr, "x / (1 + |x|)", nullptr, kFloat)
 UNARY(kTanhshrink, tanhshrink, ExpandTanhshrink, nullptr, "x - tanh(x)", nullptr, kFloat)
 #undef UNARY
@@ -456,6 +464,7 @@ constinit const OpDef kSoftplus = {
     .infer = InferFloatLikeFirst,
     .keeps_layout = true,
     .expand = ExpandSoftplus,
+    .vjp = FirstVjp<SoftplusGrad>,
     .samples = {{"f32[2,3] f32[] f32[]"}},
 };
 constinit const OpDef kLeakyRelu = {
