@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <atomic>
 #include <mutex>
 #include <unordered_set>
 
+#include "hammock/interrupt.h"
 #include "ir/node_access.h"
 #include "ir/primitives.h"
 #include "trace/tensor_impl.h"
@@ -27,6 +29,8 @@ NodePtr MakeTracedInput(const char* op, size_t index, const Shape& type, DeviceI
 }
 
 namespace {
+
+constinit std::atomic<void (*)()> collector = nullptr;
 
 std::vector<Tensor> TensorsOfThread() {
   std::vector<Tensor> tensors;
@@ -77,7 +81,19 @@ Value LiveTensors::UndoWrites() const {
   return written;
 }
 
+void SetCollector(void (*collect)()) { collector.store(collect, std::memory_order_release); }
+
 NodePtr LiveTensors::FindKept(const std::vector<NodePtr>& inputs,
+                              const std::vector<Tensor>& results, bool gradients) const {
+  NodePtr kept = FindHeld(inputs, results, gradients);
+  void (*collect)() = collector.load(std::memory_order_acquire);
+  if (!kept || !collect) return kept;
+  kept = {};
+  collect();
+  return FindHeld(inputs, results, gradients);
+}
+
+NodePtr LiveTensors::FindHeld(const std::vector<NodePtr>& inputs,
                               const std::vector<Tensor>& results, bool gradients) const {
   std::unordered_set<const TensorImpl*> known;
   auto add = [&](const Tensor& tensor, bool with_gradient) {

@@ -27,6 +27,9 @@ class LiveTensors {
                    bool gradients = false) const;
 
  private:
+  NodePtr FindHeld(const std::vector<NodePtr>& inputs, const std::vector<Tensor>& results,
+                   bool gradients) const;
+
   std::vector<Tensor> tensors_;
   std::vector<Value> before_;
 };

@@ -7,11 +7,20 @@
 
 namespace hammock {
 
-MapTrace::MapTrace(int64_t size, Randomness randomness)
-    : size_(size), randomness_(randomness), outer_(std::exchange(Context().mapping, this)) {}
+MapTrace::MapTrace(int64_t size, Randomness randomness, std::vector<NodePtr>& samples)
+    : samples_(samples),
+      size_(size),
+      randomness_(randomness),
+      outer_(std::exchange(Context().mapping, this)) {}
 
-void MapTrace::Leave() {
-  if (std::exchange(entered_, false)) Context().mapping = outer_;
+void MapTrace::Leave(const std::vector<NodePtr>& arguments) {
+  if (!std::exchange(entered_, false)) return;
+  Context().mapping = outer_;
+  for (MapTrace* trace = this; trace; trace = trace->outer_) {
+    for (const NodePtr& node : arguments) {
+      if (node) trace->samples_.push_back(node);
+    }
+  }
 }
 
 MapTrace::~MapTrace() {

@@ -23,13 +23,14 @@ struct NodeHistory {
 
 class MapTrace {
  public:
-  MapTrace(int64_t size, Randomness randomness);
+  /// `samples` receives the arguments of the traced function, and of those inside of it.
+  MapTrace(int64_t size, Randomness randomness, std::vector<NodePtr>& samples);
   ~MapTrace();
   MapTrace(const MapTrace&) = delete;
   MapTrace& operator=(const MapTrace&) = delete;
 
   /// The function has returned: what is recorded from now on is not its.
-  void Leave();
+  void Leave(const std::vector<NodePtr>& arguments = {});
 
   /// The histories with which a node was recorded; null if it has none.
   const NodeHistory* HistoryOf(const Node* node) const;
@@ -48,6 +49,7 @@ class MapTrace {
     uint64_t seed, offset, stride;
   };
 
+  std::vector<NodePtr>& samples_;
   const int64_t size_;
   const Randomness randomness_;
   MapTrace* const outer_;

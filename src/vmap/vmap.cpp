@@ -100,11 +100,15 @@ struct Trace {
   std::vector<Value> arguments;  // after the function
 };
 
-[[noreturn]] void RefuseKept(const Node& node) {
+/// Values of samples must not outlive the function.
+void RefuseKept(const LiveTensors& outside, const std::vector<NodePtr>& samples,
+                const std::vector<Tensor>& results) {
+  NodePtr kept = outside.FindKept(samples, results, true);
+  if (!kept) return;
   Throw(ErrorCode::kValue,
         "{}: the result of {} [at {}], which differs from sample to sample, is kept in a tensor "
         "outside of the function (a variable, or the grad of a tensor); return it instead",
-        kOp, node.op().name(), LocationText(node.location()));
+        kOp, kept->op().name(), LocationText(kept->location()));
 }
 
 void CheckOutputs(const std::vector<Tensor>& outputs) {
@@ -120,10 +124,9 @@ std::vector<Value> ValuesOf(const std::vector<Tensor>& tensors) {
   return values;
 }
 
-Trace TraceSample(const TensorsFn& fn, const std::vector<Tensor>& inputs, const SampleDims& dims) {
+Trace TraceSample(const TensorsFn& fn, const std::vector<Tensor>& inputs, const SampleDims& dims,
+                  const LiveTensors& outside) {
   Trace trace;
-  std::vector<NodePtr> samples;
-  LiveTensors outside;
   std::vector<Tensor> arguments, outputs;
   for (size_t i = 0; i < inputs.size(); ++i) {
     trace.nodes.emplace_back();
@@ -134,7 +137,6 @@ Trace TraceSample(const TensorsFn& fn, const std::vector<Tensor>& inputs, const 
     trace.nodes[i] = MakeTracedInput(kOp, i, inputs[i].shape().With(sizes),
                                      ValueOf(kOp, inputs[i]).node->device(), tls_location);
     arguments[i] = SampleOf(inputs[i], trace.nodes[i]);
-    samples.push_back(trace.nodes[i]);
   }
   try {
     NoExecution guard("vmap traces the function for one sample; compute what it needs before");
@@ -150,9 +152,6 @@ Trace TraceSample(const TensorsFn& fn, const std::vector<Tensor>& inputs, const 
           kOp, written.node->op().name(), LocationText(written.node->location()));
   }
   CheckOutputs(outputs);
-  std::vector<Tensor> known = arguments;
-  known.insert(known.end(), outputs.begin(), outputs.end());
-  if (NodePtr kept = outside.FindKept(samples, known, true)) RefuseKept(*kept);
   trace.outputs = ValuesOf(outputs);
   trace.arguments = ValuesOf(arguments);
   return trace;
@@ -366,12 +365,13 @@ DeviceId DeviceOf(const std::vector<Tensor>& inputs, const SampleDims& dims) {
   return kNoDevice;
 }
 
-std::vector<Tensor> MapAtOnce(const TensorsFn& fn, const std::vector<Tensor>& inputs,
-                              const SampleDims& dims, int64_t size, const VmapOptions& options) {
-  Trace traced;
-  MapTrace trace(size, options.randomness);
-  traced = TraceSample(fn, inputs, dims);
-  trace.Leave();
+/// `samples` receives the arguments of this function and of mapped ones inside of it.
+std::vector<Tensor> TraceAndBatch(const TensorsFn& fn, const std::vector<Tensor>& inputs,
+                                  const SampleDims& dims, int64_t size, const VmapOptions& options,
+                                  const LiveTensors& outside, std::vector<NodePtr>& samples) {
+  MapTrace trace(size, options.randomness, samples);
+  Trace traced = TraceSample(fn, inputs, dims, outside);
+  trace.Leave(traced.nodes);
   std::vector<Value> roots = traced.outputs;
   roots.insert(roots.end(), traced.arguments.begin(), traced.arguments.end());
   for (const auto& custom : trace.customs()) {
@@ -405,6 +405,16 @@ std::vector<Tensor> MapAtOnce(const TensorsFn& fn, const std::vector<Tensor>& in
     Tensor target = inputs[argument];
     WriteInPlace(kOp, target, value);
   }
+  return results;
+}
+
+std::vector<Tensor> MapAtOnce(const TensorsFn& fn, const std::vector<Tensor>& inputs,
+                              const SampleDims& dims, int64_t size, const VmapOptions& options) {
+  LiveTensors outside;
+  std::vector<NodePtr> samples;
+  std::vector<Tensor> results = TraceAndBatch(fn, inputs, dims, size, options, outside, samples);
+  // A function around this one still holds what was noted of both.
+  if (!Context().mapping) RefuseKept(outside, samples, results);
   return results;
 }
 
