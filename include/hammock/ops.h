@@ -17,6 +17,7 @@
 #include "hammock/ops/reduce.h"
 #include "hammock/ops/resize.h"
 #include "hammock/ops/shape.h"
+#include "hammock/ops/signal.h"
 #include "hammock/ops/special.h"
 #include "hammock/ops/statistics.h"
 #include "hammock/ops/view.h"

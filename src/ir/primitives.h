@@ -110,6 +110,15 @@ extern const OpDef kSvd;   ///< linalg_svd(A) {full_matrices}: U, descending S, 
 extern const OpDef kSolveTriangular;  ///< solve_triangular(A, B) {upper, transpose, unitriangular}:
                                       ///< X with A @ X == B; equal batches
 
+// ---- fft.cpp: discrete Fourier transforms, scaled as `normalization` says (0: not, 1: by the root
+// of the number of summed elements, 2: by that number)
+extern const OpDef kFftC2C;  ///< fft_c2c(self) {dim: ints, normalization, forward}
+extern const OpDef kFftR2C;  ///< fft_r2c(self) {dim, normalization}: of real numbers; size / 2 + 1
+                             ///< frequencies, the others are conjugates
+extern const OpDef
+    kFftC2R;  ///< fft_c2r(self) {dim, normalization, size}: the backward transform to
+              ///< `size` real numbers; imaginary parts that must be 0 are not read
+
 // ---- control.cpp
 extern const OpDef kCond;   ///< cond(predicate, Tensor[] operands) {then: Graph, otherwise: Graph}
 extern const OpDef kWhile;  ///< while(Tensor[] carried) {condition: Graph, body: Graph}

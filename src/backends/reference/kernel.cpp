@@ -9,8 +9,9 @@ namespace {
 
 std::unordered_map<const OpDef*, Kernel> MakeTable() {
   std::unordered_map<const OpDef*, Kernel> table;
-  for (auto family : {ElementwiseKernels(), GenerateKernels(), ShapeKernels(), ReduceKernels(),
-                      IndexKernels(), ContractKernels(), LinalgKernels(), ControlKernels()}) {
+  for (auto family :
+       {ElementwiseKernels(), GenerateKernels(), ShapeKernels(), ReduceKernels(), IndexKernels(),
+        ContractKernels(), LinalgKernels(), FftKernels(), ControlKernels()}) {
     for (const KernelEntry& entry : family) table[entry.op] = entry.run;
   }
   return table;

@@ -37,6 +37,7 @@ std::span<const KernelEntry> ReduceKernels();
 std::span<const KernelEntry> IndexKernels();
 std::span<const KernelEntry> ContractKernels();
 std::span<const KernelEntry> LinalgKernels();
+std::span<const KernelEntry> FftKernels();
 std::span<const KernelEntry> ControlKernels();
 
 /// Every op with a ScalarFn.

@@ -52,6 +52,9 @@ std::span<const OpDef* const> BesselGammaOps();    // bessel_gamma.cpp
 std::span<const OpDef* const> FactorOps();         // factors.cpp
 std::span<const OpDef* const> SolveOps();          // linear_solve.cpp
 std::span<const OpDef* const> MatrixOps();         // matrix_functions.cpp
+std::span<const OpDef* const> FftOps();            // fft.cpp
+std::span<const OpDef* const> StftOps();           // stft.cpp
+std::span<const OpDef* const> WindowOps();         // windows.cpp
 std::span<const OpDef* const> HistogramOps();      // histograms.cpp
 std::span<const OpDef* const> DistanceOps();       // distances.cpp
 std::span<const OpDef* const> UniqueOps();         // unique.cpp

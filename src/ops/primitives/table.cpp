@@ -54,6 +54,9 @@ constexpr const OpDef* kTable[] = {
     // ---- factors
     &kCholesky, &kLu, &kQr, &kEigh, &kSvd, &kSolveTriangular,
 
+    // ---- fft
+    &kFftC2C, &kFftR2C, &kFftC2R,
+
     // ---- control
     &kCond, &kWhile, &kLoop, &kCustomCall, &kCall, &kModuleCall, &kRequire, &kBarrier,
 
@@ -116,6 +119,9 @@ std::vector<const OpDef*> AllOps() {
   add(FactorOps());
   add(SolveOps());
   add(MatrixOps());
+  add(FftOps());
+  add(StftOps());
+  add(WindowOps());
   add(HistogramOps());
   add(DistanceOps());
   add(UpdateOps());
