@@ -26,6 +26,7 @@ struct CallEntry {
 
 std::span<const CallEntry> AttentionCalls();
 std::span<const CallEntry> CopyCalls();
+std::span<const CallEntry> FftCalls();
 std::span<const CallEntry> IndexCalls();
 std::span<const CallEntry> OrderCalls();
 std::span<const CallEntry> PoolCalls();

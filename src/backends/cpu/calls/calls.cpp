@@ -167,8 +167,8 @@ constexpr CallEntry kMatMuls[] = {{&ops::kDotGeneral, MakePlain<DotCall>},
 
 CallMaker FindMaker(const OpDef* op) {
   for (std::span<const CallEntry> family :
-       {std::span<const CallEntry>(kMatMuls), AttentionCalls(), CopyCalls(), IndexCalls(),
-        OrderCalls(), PoolCalls(), ReduceCalls(), ControlCalls(), ElementCalls(),
+       {std::span<const CallEntry>(kMatMuls), AttentionCalls(), CopyCalls(), FftCalls(),
+        IndexCalls(), OrderCalls(), PoolCalls(), ReduceCalls(), ControlCalls(), ElementCalls(),
         WeightBackwardCalls()}) {
     for (const CallEntry& entry : family) {
       if (entry.op == op) return entry.make;
