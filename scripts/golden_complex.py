@@ -24,7 +24,8 @@ def name_of(dtype):
 
 
 class Suite:
-    def __init__(self):
+    def __init__(self, source="complex"):
+        self.source = source
         self.lines = []
         self.arrays = {}
         self.random = np.random.default_rng(7)
@@ -66,7 +67,7 @@ class Suite:
         boxed_kwargs = {key: box(value) for key, value in kwargs.items()}
         number = sum(1 for line in self.lines if line["op"] == op)
         key = f"{label}#{number}"
-        line = {"id": f"{op}/{key}", "op": op, "src": "complex", "fn": fn, "args": boxed,
+        line = {"id": f"{op}/{key}", "op": op, "src": self.source, "fn": fn, "args": boxed,
                 "kwargs": boxed_kwargs, "inputs": []}
         group = self.arrays.setdefault(op, {})
         leaves = []
