@@ -13,7 +13,8 @@ _HEAD = '''# Made from the records by `python -m hammock._stubs`.
 import builtins
 from typing import Any, Iterator, Sequence, overload
 
-from . import array_api as array_api, data as data, io as io, jit as jit, nn as nn, optim as optim
+from . import array_api as array_api, data as data, fft as fft, io as io, jit as jit, nn as nn
+from . import optim as optim, signal as signal
 from ._autograd import Function as Function, autocast as autocast, checkpoint as checkpoint
 from ._autograd import enable_grad as enable_grad, grad as grad, hessian as hessian
 from ._autograd import inference_mode as inference_mode, jacfwd as jacfwd, jacrev as jacrev, jvp as jvp

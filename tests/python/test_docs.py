@@ -22,7 +22,7 @@ def test_examples_of_pages_run(page, capsys):
 
 
 @pytest.mark.parametrize("name", ["hammock", "hammock._autograd", "hammock._compile", "hammock._custom", "hammock._numbers", "hammock.array_api",
-                                  "hammock.jit", "hammock.nn.module"])
+                                  "hammock.fft", "hammock.jit", "hammock.nn.module"])
 def test_docstrings_run(name):
     module = importlib.import_module(name)
     result = doctest.testmod(module, extraglobs={"hm": hammock})
