@@ -73,12 +73,11 @@ function(hammock_program name)
   add_executable(${name} ${ARGN})
   hammock_defaults(${name})
   target_link_libraries(${name} PRIVATE hammock)
-  if(TARGET hammock_llvm)  # which the library opens
-    add_dependencies(${name} hammock_llvm)
-  endif()
-  if(TARGET hammock_onnx)
-    add_dependencies(${name} hammock_onnx)
-  endif()
+  foreach(plugin hammock_llvm hammock_onnx hammock_gloo)  # which the library opens
+    if(TARGET ${plugin})
+      add_dependencies(${name} ${plugin})
+    endif()
+  endforeach()
   # An installed one finds the library from where it lies itself, wherever the prefix is moved to.
   file(RELATIVE_PATH to_library /${CMAKE_INSTALL_BINDIR} /${CMAKE_INSTALL_LIBDIR})
   set_target_properties(${name} PROPERTIES INSTALL_RPATH $ORIGIN/${to_library})

@@ -10,6 +10,7 @@
 #include "runtime/backend_calls.h"
 #include "runtime/executor.h"
 #include "runtime/settle_units.h"
+#include "runtime/step_collectives.h"
 #include "runtime/under_way.h"
 
 namespace hammock {
@@ -33,6 +34,7 @@ void Step::Clear() {
   looks = 0;
   owner = nullptr;
   units.clear();
+  acts = nullptr;
 }
 
 StepPtr Step::New() {
@@ -162,6 +164,7 @@ StepPtr StepExecutor::Claim(DeviceEntry& device, Walk& walk, CompiledStepPtr com
   for (const BackendDataPtr& placeholder : placeholders) {
     step->placeholders.push_back(placeholder.get());
   }
+  step->acts = BeginActs(step->compiled, walk.order);
   // Nothing below can fail.
   for (size_t i = 0; i < walk.outputs.size(); ++i) {
     Node* node = const_cast<Node*>(walk.outputs[i].node);

@@ -23,6 +23,7 @@
 #include "runtime/general_step.h"
 #include "runtime/profile_points.h"
 #include "runtime/saved_step.h"
+#include "runtime/step_collectives.h"
 #include "runtime/walk.h"
 
 namespace hammock {
@@ -354,6 +355,7 @@ CompiledStepPtr StepExecutor::CompileNow(DeviceEntry& device, const Hash128& has
   profile::Span span("compile", "compile");
   span.Set("nodes", traced.size());
   span.Set("where", where);
+  CompilingCollectives compiling(traced);
   auto finish = [&](CompiledStepPtr step) {
     span.Set("graph", step->number);
     step->hash = hash;

@@ -16,8 +16,10 @@
 #include "runtime/debug_print.h"
 #include "runtime/general_step.h"
 #include "runtime/profile_points.h"
+#include "runtime/step_collectives.h"
 #include "runtime/under_way.h"
 #include "runtime/wait.h"
+#include "trace/noted_collectives.h"
 
 namespace hammock {
 
@@ -255,12 +257,16 @@ StepPtr StepExecutor::Start(DeviceEntry& device, std::span<const Value>& roots,
   const uint32_t settings = CodeSettingsId(options.devices);
   CompiledStepPtr saved;
   std::vector<BackendDataPtr> placeholders;
+  std::vector<NodePtr> forgotten;  // goes when the mutex is free
   for (;;) {
     std::unique_lock lock(graph_mutex);
     AwaitSettling(device, lock);
     {
       profile::Span span("walk and key", "key");
-      RunWalk(roots, device.id, settings, walk, false, Context().units);
+      std::vector<Node*> first;
+      if (!NotedCollectives().empty()) [[unlikely]]
+        first = CollectivesOf(roots, device.id, options.full_step);
+      RunWalk(roots, device.id, settings, walk, false, Context().units, first);
     }
     walk.hash.lo &= hash_mask;
     if (hash_mask != ~uint64_t{0}) walk.hash.hi = 0;
@@ -334,7 +340,10 @@ StepPtr StepExecutor::Start(DeviceEntry& device, std::span<const Value>& roots,
     }
     if (!BindParameters(device, walk, lock)) continue;
     if (!MakePlaceholders(device, walk, lock, placeholders)) continue;
-    return Claim(device, walk, std::move(compiled), std::move(placeholders), options);
+    StepPtr step = Claim(device, walk, std::move(compiled), std::move(placeholders), options);
+    if (!NotedCollectives().empty()) [[unlikely]]
+      forgotten = ForgetCollectives(walk.epoch);
+    return step;
   }
 }
 

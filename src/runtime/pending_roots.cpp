@@ -4,6 +4,7 @@
 
 #include "ir/node_access.h"
 #include "runtime/executor.h"
+#include "trace/noted_collectives.h"
 
 namespace hammock {
 
@@ -30,6 +31,12 @@ std::vector<Value> StepExecutor::PendingRoots(ThreadContext& context, DeviceId d
   };
   {
     std::lock_guard graph(graph_mutex);
+    if (&context == &Context()) {
+      for (const NodePtr& node : NotedCollectives()) {  // whose result nobody else has
+        if (node->references() > 1 || !wanted({node, 0})) continue;
+        if (!node->slots()[0].data) roots.push_back({node, 0});
+      }
+    }
     std::lock_guard lock(context.lock);
     for (Link* link = context.pending.next; link != &context.pending;) {
       auto* impl = static_cast<TensorImpl*>(link);

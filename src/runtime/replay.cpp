@@ -9,6 +9,7 @@
 #include "ir/primitives.h"
 #include "runtime/backend_calls.h"
 #include "runtime/dump.h"
+#include "runtime/step_collectives.h"
 #include "runtime/under_way.h"
 #include "trace/record.h"
 
@@ -169,6 +170,7 @@ void StepExecutor::Run(const CompiledStepPtr& compiled, std::vector<BackendDataP
       NodeAccess::flags(outputs[i].get()) |= NodeAccess::kClaimed;
     }
     TakeTurns(device, *step, nested);
+    step->acts = BeginActs(compiled, {});
     std::vector<Node*> operands;
     for (const Node::Operand& operand : step->recipe->operands()) operands.push_back(operand.node);
     bool is_own = context.step_depth == 0;  // of a step the unit may have other parts

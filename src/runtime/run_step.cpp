@@ -11,6 +11,7 @@
 #include "base/process_exit.h"
 #include "base/throw.h"
 #include "base/tools.h"
+#include "distributed/running_step.h"
 #include "hammock/config.h"
 #include "hammock/metric.h"
 #include "ir/node_access.h"
@@ -134,7 +135,8 @@ std::vector<BackendDataPtr> RunSegment(const Step& step, const CompiledSegment& 
     try {
       return execute();
     } catch (const OutOfMemory&) {
-      if (!memory.BecomeAlone()) throw;
+      // Other ranks would not run collectives again.
+      if (step.acts || !memory.BecomeAlone()) throw;
     }
     return execute();
   };
@@ -299,6 +301,7 @@ void StepExecutor::Execute(const StepPtr& step) {
       [&] { return device.name() + " step at " + WhereText(running_step_location); });
   std::optional<Turns::Turn> ordered;  // taken and passed on also where the step fails
   if (step->ordered != kNoTurn) ordered.emplace(device.ordered, step->ordered);
+  distributed::StepActs::Scope collectives(step->acts.get());
   try {
     WaitForArguments(*step, device.backend->IsAsynchronous());
     if (process_exit::Run::IsCancelled()) {

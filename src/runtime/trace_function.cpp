@@ -12,9 +12,11 @@
 #include "runtime/backend_calls.h"
 #include "runtime/code_settings.h"
 #include "runtime/dump.h"
+#include "runtime/step_collectives.h"
 #include "runtime/traced_inputs.h"
 #include "trace/hooks.h"
 #include "trace/layout.h"
+#include "trace/noted_collectives.h"
 #include "trace/record.h"
 #include "trace/write.h"
 
@@ -182,7 +184,8 @@ Captured WalkCaptured(const std::vector<Value>& roots, const std::vector<NodePtr
   std::lock_guard lock(Executor().graph_mutex);
   for (size_t i = 0; i < inputs.size(); ++i) inputs[i]->slots()[0].data = stand_ins[i];
   Walk walk;
-  RunWalk(roots, device.id, CodeSettingsId(), walk);
+  RunWalk(roots, device.id, CodeSettingsId(), walk, false, {},
+          CollectivesOf(roots, device.id, false));
   captured.graph = GraphOf(walk);
   captured.hash = walk.hash;
   captured.key.assign(walk.key.words().begin(), walk.key.words().end());
@@ -290,6 +293,22 @@ void Resolve(ResultSource& source, const Captured& captured, const std::vector<N
 
 bool InEagerMode() { return config::Get<config::kEager>() || Context().eager != 0; }
 
+namespace {
+
+/// While one lives, collectives are noted for the graph that is being captured: no step runs them.
+class OwnCollectives {
+ public:
+  OwnCollectives() { outer_.swap(NotedCollectives()); }
+  ~OwnCollectives() { outer_.swap(NotedCollectives()); }
+  OwnCollectives(const OwnCollectives&) = delete;
+  OwnCollectives& operator=(const OwnCollectives&) = delete;
+
+ private:
+  std::vector<NodePtr> outer_;
+};
+
+}  // namespace
+
 TracedFunction TraceFunction(const char* op, const TensorFn& fn,
                              const std::vector<Tensor>& examples, Location at, Kept kept) {
   DeviceEntry* device;
@@ -304,6 +323,7 @@ TracedFunction TraceFunction(const char* op, const TensorFn& fn,
       Throw(ErrorCode::kValue, "{}: input {} is a number without a device", op, i);
     }
   }
+  OwnCollectives collectives;
   // Ops of the function keep their own lines: the scope opens after it.
   Traced traced = Trace(op, fn, examples, CurrentLocation(at), device, kept);
   LocationScope scope(at);

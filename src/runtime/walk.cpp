@@ -259,12 +259,15 @@ void Walk::Clear() {
 // View ops are cheaper to repeat than to keep: for them, unless they are roots, the operand is kept
 // instead.
 void RunWalk(std::span<const Value> roots, DeviceId device, uint32_t settings, Walk& walk,
-             bool all_roots, UnitSpan units) {
+             bool all_roots, UnitSpan units, std::span<Node* const> first) {
   walk.Clear();
   uint64_t scope = static_cast<uint64_t>(device) << 32 | settings;
   walk.key.push_back(scope);
   walk.hash = HashOf(scope);
   uint32_t epoch = walk.epoch = NextEpoch();
+  for (Node* node : first) {
+    if (NodeAccess::epoch(node) != epoch) Visit(walk, node, epoch);
+  }
   for (const Value& root : roots) {
     if (all_roots || !IsAvailable(*root.node)) {
       if (NodeAccess::epoch(root.node.get()) != epoch) Visit(walk, root.node.get(), epoch);
@@ -272,6 +275,9 @@ void RunWalk(std::span<const Value> roots, DeviceId device, uint32_t settings, W
     } else if (NodeAccess::epoch(root.node.get()) != epoch) {
       walk.under_way = true;
     }
+  }
+  for (Node* node : first) {
+    if (NodeAccess::walk_uses(node) > 0) ++NodeAccess::walk_uses(node);
   }
   CountUndos(units, epoch, 1);
   constexpr uint32_t kRoot = 0x80000000;
@@ -303,8 +309,10 @@ void RunWalk(std::span<const Value> roots, DeviceId device, uint32_t settings, W
   for (const Value& root : roots) NodeAccess::flags(root.node.get()) &= ~kRoot;
 }
 
-int64_t CountPending(std::span<const Value> roots) {
-  uint32_t epoch = NextEpoch();
+namespace {
+
+/// Visits all nodes that the roots wait for, once; how many.
+int64_t VisitPending(std::span<const Value> roots, uint32_t epoch) {
   std::vector<Node*> stack;
   auto visit = [&](Node* node) {
     if (std::exchange(NodeAccess::epoch(node), epoch) != epoch && !IsAvailable(*node)) {
@@ -321,6 +329,16 @@ int64_t CountPending(std::span<const Value> roots) {
     }
   }
   return nodes;
+}
+
+}  // namespace
+
+int64_t CountPending(std::span<const Value> roots) { return VisitPending(roots, NextEpoch()); }
+
+uint32_t MarkPending(std::span<const Value> roots) {
+  const uint32_t epoch = NextEpoch();
+  VisitPending(roots, epoch);
+  return epoch;
 }
 
 uint32_t CountDropped(std::span<const NodePtr> outputs, Node* recipe) {

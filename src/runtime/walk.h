@@ -70,13 +70,17 @@ struct Walk {
 
 /// With the graph mutex held. `device` and `settings`, a CodeSettingsId, become part of the key.
 /// Roots that are there or under way are left out, so that no key depends on them, unless all are
-/// wanted. What `units` remember is no reason to keep a value.
+/// wanted. What `units` remember is no reason to keep a value. Nodes of `first` come before all
+/// that they do not need; they are noted collectives, which is no reason to keep their values
+/// either where the graph uses them.
 void RunWalk(std::span<const Value> roots, DeviceId device, uint32_t settings, Walk& walk,
-             bool all_roots = false, UnitSpan units = {});
+             bool all_roots = false, UnitSpan units = {}, std::span<Node* const> first = {});
 
 /// The settings that RunWalk was given.
 inline uint32_t SettingsIn(std::span<const uint64_t> key) { return static_cast<uint32_t>(key[0]); }
 
+/// Gives all nodes that the roots wait for the epoch that it returns. With the graph mutex held.
+uint32_t MarkPending(std::span<const Value> roots);
 /// How many nodes the roots wait for. With the graph mutex held.
 int64_t CountPending(std::span<const Value> roots);
 

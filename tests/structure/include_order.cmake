@@ -1,9 +1,9 @@
 # Fails where a file of src/ includes a private header of a folder that comes later in this list, or of
 # a folder that the list lacks. A folder's subfolders belong to it.
 set(order
-  base ir trace ops compiler
+  base ir distributed trace ops compiler
   backends/common backends/reference backends/null backends/cpu backends/cuda backends
-  runtime autograd vmap io module distributions nn optim data jit onnx plugins)
+  runtime autograd vmap io module distributions nn optim data jit onnx plugins parallel)
 
 # folder_of(path out): the longest entry of the list that is a folder of the path, and its position.
 function(folder_of path name_out position_out)

@@ -8,6 +8,7 @@
 #include "base/process_exit.h"
 #include "base/throw.h"
 #include "compiler/loops/fusion_facts.h"
+#include "hammock/distributed.h"
 #include "hammock/lazy/backend_interface.h"
 
 namespace hammock::cpu {
@@ -113,6 +114,9 @@ void PreparedCommand::RethrowAtNode() const {
   } catch (const process_exit::Cancelled&) {
     throw;
   } catch (OutOfMemory& error) {
+    if (error.where().empty()) error.SetWhere(where);
+    throw;
+  } catch (distributed::DistributedError& error) {
     if (error.where().empty()) error.SetWhere(where);
     throw;
   } catch (const Error& error) {

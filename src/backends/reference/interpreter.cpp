@@ -5,6 +5,7 @@
 
 #include "backends/reference/kernel.h"
 #include "base/process_exit.h"
+#include "hammock/distributed.h"
 #include "hammock/lazy/backend_interface.h"
 #include "ir/id_format.h"
 #include "ir/primitives.h"
@@ -161,6 +162,9 @@ std::string Describe(const Graph& graph, NodeId id) {
   } catch (const process_exit::Cancelled&) {
     throw;
   } catch (OutOfMemory& error) {
+    if (error.where().empty()) error.SetWhere(WhereText(graph[id].location));
+    throw;
+  } catch (distributed::DistributedError& error) {
     if (error.where().empty()) error.SetWhere(WhereText(graph[id].location));
     throw;
   } catch (const Error& error) {

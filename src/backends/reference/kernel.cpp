@@ -11,7 +11,7 @@ std::unordered_map<const OpDef*, Kernel> MakeTable() {
   std::unordered_map<const OpDef*, Kernel> table;
   for (auto family :
        {ElementwiseKernels(), GenerateKernels(), ShapeKernels(), ReduceKernels(), IndexKernels(),
-        ContractKernels(), LinalgKernels(), FftKernels(), ControlKernels()}) {
+        ContractKernels(), LinalgKernels(), FftKernels(), ControlKernels(), CollectiveKernels()}) {
     for (const KernelEntry& entry : family) table[entry.op] = entry.run;
   }
   return table;

@@ -39,6 +39,7 @@ std::span<const KernelEntry> ContractKernels();
 std::span<const KernelEntry> LinalgKernels();
 std::span<const KernelEntry> FftKernels();
 std::span<const KernelEntry> ControlKernels();
+std::span<const KernelEntry> CollectiveKernels();
 
 /// Every op with a ScalarFn.
 void RunElementwise(KernelCall& call);

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "ir/primitives.h"
+#include "ops/primitives/collectives.h"
 #include "ops/primitives/families.h"
 #include "ops/primitives/module_call.h"
 #include "ops/shape/views.h"
@@ -59,6 +60,9 @@ constexpr const OpDef* kTable[] = {
 
     // ---- control
     &kCond, &kWhile, &kLoop, &kCustomCall, &kCall, &kModuleCall, &kRequire, &kBarrier,
+
+    // ---- between ranks
+    &kAllReduce, &kAllGather, &kReduceScatter, &kCollectiveBroadcast, &kAllToAll, &kCollectivePermute,
 
     // ---- views
     &kView, &kViewDType, &kViewAs, &kReshapeOp, &kReshapeAs, &kFlatten, &kRavel, &kUnflatten,

@@ -9,6 +9,7 @@
 #include "fuzz/run.h"
 #include "fuzz/shrink.h"
 #include "ir/primitives.h"
+#include "ops/primitives/collectives.h"
 
 namespace hammock::fuzz {
 namespace {
@@ -52,6 +53,9 @@ TEST(Fuzz, GeneratesEveryPrimitiveThatItClaims) {
       &ops::kReal, &ops::kImag,
       // Has effects or fails.
       &ops::kRequire, &ops::kCustomCall, &ops::kWhile,
+      // Between ranks.
+      &ops::kAllReduce, &ops::kAllGather, &ops::kReduceScatter, &ops::kCollectiveBroadcast,
+      &ops::kAllToAll, &ops::kCollectivePermute,
       // By LAPACK or loops of the reference backend, with results that are not unique.
       &ops::kCholesky, &ops::kLu, &ops::kQr, &ops::kEigh, &ops::kSvd, &ops::kSolveTriangular,
       // Complex results, which have no bounds here; signal_tests hold them to their definition.

@@ -25,6 +25,7 @@ struct CallEntry {
 };
 
 std::span<const CallEntry> AttentionCalls();
+std::span<const CallEntry> CollectiveCalls();
 std::span<const CallEntry> CopyCalls();
 std::span<const CallEntry> FftCalls();
 std::span<const CallEntry> IndexCalls();

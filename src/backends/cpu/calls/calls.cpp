@@ -167,9 +167,9 @@ constexpr CallEntry kMatMuls[] = {{&ops::kDotGeneral, MakePlain<DotCall>},
 
 CallMaker FindMaker(const OpDef* op) {
   for (std::span<const CallEntry> family :
-       {std::span<const CallEntry>(kMatMuls), AttentionCalls(), CopyCalls(), FftCalls(),
-        IndexCalls(), OrderCalls(), PoolCalls(), ReduceCalls(), ControlCalls(), ElementCalls(),
-        WeightBackwardCalls()}) {
+       {std::span<const CallEntry>(kMatMuls), AttentionCalls(), CollectiveCalls(), CopyCalls(),
+        FftCalls(), IndexCalls(), OrderCalls(), PoolCalls(), ReduceCalls(), ControlCalls(),
+        ElementCalls(), WeightBackwardCalls()}) {
     for (const CallEntry& entry : family) {
       if (entry.op == op) return entry.make;
     }

@@ -1,0 +1,91 @@
+#include <map>
+#include <mutex>
+
+#include "base/never_destroyed.h"
+#include "base/plugin_library.h"
+#include "base/throw.h"
+#include "distributed/gloo/plugin.h"
+#include "distributed/group.h"
+#include "hammock/config.h"
+
+namespace hammock::distributed {
+namespace {
+
+constinit config::Option<std::string> kEngine({
+    .name = "distributed.engine",
+    .default_value = "gloo",
+    .doc = "The engine that connects ranks: `gloo`, or one that a library registered.",
+});
+
+constinit config::Option<std::string> kGlooPlugin({
+    .name = "distributed.gloo_plugin",
+    .default_value = "",
+    .doc = "File of the plug-in that connects ranks by Gloo; empty: `libhammock-gloo.so` beside "
+           "the library, or where the system finds it.",
+});
+
+const PluginLibrary::Opened& OpenedGloo() {
+  static auto& plugin = NeverDestroyed<PluginLibrary>(PluginSpec{
+      .file = "libhammock-gloo.so",
+      .entry = HAMMOCK_GLOO_ENTRY,
+      .abi = HAMMOCK_GLOO_ABI,
+      .without = "ranks are not connected without the Gloo plug-in (libgloo-dev; option "
+                 "distributed.gloo_plugin)",
+  });
+  return plugin.Open(config::Get<kGlooPlugin>());
+}
+
+std::unique_ptr<Engine> ConnectGloo(const EngineSpec& spec) {
+  const PluginLibrary::Opened& opened = OpenedGloo();
+  if (!opened.table) Throw<NotSupported>(ErrorCode::kNotSupported, "gloo: {}", opened.reason);
+  return static_cast<const HammockGlooTableV1*>(opened.table)->connect(spec);
+}
+
+struct Table {
+  std::mutex mutex;
+  std::map<std::string, EngineFactory> engines = {{"gloo", ConnectGloo}};
+};
+
+Table& Engines() {
+  static auto& table = NeverDestroyed<Table>();
+  return table;
+}
+
+}  // namespace
+
+void RegisterEngine(const std::string& name, EngineFactory factory) {
+  Table& table = Engines();
+  std::lock_guard lock(table.mutex);
+  if (!table.engines.emplace(name, std::move(factory)).second) {
+    Throw(ErrorCode::kDuplicateRegistration, "distributed: the engine '{}' is already registered",
+          name);
+  }
+}
+
+std::vector<EngineFact> DescribeEngines() {
+  Table& table = Engines();
+  std::lock_guard lock(table.mutex);
+  std::vector<EngineFact> facts;
+  for (const auto& [name, factory] : table.engines) {
+    const std::string missing = name == "gloo" ? OpenedGloo().reason : "";
+    facts.push_back({name, missing.empty() ? "connects ranks" : missing, !missing.empty()});
+  }
+  return facts;
+}
+
+std::unique_ptr<Engine> ConnectEngine(const EngineSpec& spec) {
+  const std::string& name = config::Get<kEngine>();
+  EngineFactory factory;
+  {
+    Table& table = Engines();
+    std::lock_guard lock(table.mutex);
+    auto found = table.engines.find(name);
+    if (found == table.engines.end()) {
+      Throw(ErrorCode::kUnknownName, "distributed: there is no engine '{}'", name);
+    }
+    factory = found->second;
+  }
+  return factory(spec);
+}
+
+}  // namespace hammock::distributed

@@ -1,0 +1,183 @@
+#include "distributed/exchange.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include "ir/convert.h"
+
+namespace hammock::distributed {
+namespace {
+
+// A message is worked on in pieces, so that memory for what comes from the others stays small.
+constexpr size_t kPieceBytes = size_t{4} << 20;
+// Below this size of a message every rank reduces all of it: one round of messages, not two.
+constexpr size_t kSmallBytes = size_t{8} << 10;
+
+template <class T>
+struct Wide {
+  using Type = T;
+};
+template <>
+struct Wide<Half> {
+  using Type = float;
+};
+template <>
+struct Wide<BFloat16> {
+  using Type = float;
+};
+template <>
+struct Wide<bool> {
+  using Type = uint8_t;
+};
+
+/// NaN wins, as in `amin` and `amax`; integers wrap.
+template <class W>
+W Combine(Reduction reduction, W a, W b) {
+  using Unsigned = std::conditional_t<std::is_integral_v<W>, uint64_t, W>;
+  switch (reduction) {
+    case Reduction::kSum:
+    case Reduction::kMean:
+      return static_cast<W>(static_cast<Unsigned>(a) + static_cast<Unsigned>(b));
+    case Reduction::kProd:
+      return static_cast<W>(static_cast<Unsigned>(a) * static_cast<Unsigned>(b));
+    case Reduction::kMin:
+      return b < a || b != b ? b : a;
+    case Reduction::kMax:
+      return b > a || b != b ? b : a;
+  }
+  return a;
+}
+
+/// out[i] = parts[0][i] + parts[1][i] + ..., where part r begins `stride` elements behind the one
+/// before it.
+template <class T, Reduction reduction>
+void Reduce(const T* parts, size_t stride, size_t ranks, T* out, size_t count) {
+  using W = typename Wide<T>::Type;
+  constexpr size_t kBlock = 1024;
+  W sums[kBlock];
+  for (size_t begin = 0; begin < count; begin += kBlock) {
+    const size_t block = std::min(kBlock, count - begin);
+    for (size_t i = 0; i < block; ++i) sums[i] = static_cast<W>(parts[begin + i]);
+    for (size_t rank = 1; rank < ranks; ++rank) {
+      const T* part = parts + rank * stride + begin;
+      for (size_t i = 0; i < block; ++i) {
+        if constexpr (std::same_as<T, bool>) {
+          sums[i] = reduction == Reduction::kMin || reduction == Reduction::kProd
+                        ? sums[i] & static_cast<W>(part[i])
+                        : sums[i] | static_cast<W>(part[i]);
+        } else {
+          sums[i] = distributed::Combine<W>(reduction, sums[i], static_cast<W>(part[i]));
+        }
+      }
+    }
+    for (size_t i = 0; i < block; ++i) {
+      if constexpr (reduction == Reduction::kMean) sums[i] = static_cast<W>(sums[i] / W(ranks));
+      out[begin + i] = static_cast<T>(sums[i]);
+    }
+  }
+}
+
+template <class T>
+void ReduceBy(Reduction reduction, const T* parts, size_t stride, size_t ranks, T* out,
+              size_t count) {
+  switch (reduction) {
+    case Reduction::kSum:
+      return Reduce<T, Reduction::kSum>(parts, stride, ranks, out, count);
+    case Reduction::kMean:
+      return Reduce<T, Reduction::kMean>(parts, stride, ranks, out, count);
+    case Reduction::kMin:
+      return Reduce<T, Reduction::kMin>(parts, stride, ranks, out, count);
+    case Reduction::kMax:
+      return Reduce<T, Reduction::kMax>(parts, stride, ranks, out, count);
+    case Reduction::kProd:
+      return Reduce<T, Reduction::kProd>(parts, stride, ranks, out, count);
+  }
+}
+
+void ReduceParts(DType dtype, Reduction reduction, const char* parts, size_t stride, size_t ranks,
+                 char* out, size_t count) {
+  VisitDType(dtype, [&](auto zero) {
+    using T = decltype(zero);
+    ReduceBy<T>(reduction, reinterpret_cast<const T*>(parts), stride, ranks,
+                reinterpret_cast<T*>(out), count);
+  });
+}
+
+std::unique_ptr<char[]> Buffer(size_t bytes) {
+  return std::make_unique_for_overwrite<char[]>(bytes);
+}
+
+}  // namespace
+
+bool CanReduce(DType dtype, Reduction reduction) {
+  const DTypeInfo& info = InfoOf(dtype);
+  if (!info.supported || info.kind == DTypeKind::kComplex) return false;
+  return reduction != Reduction::kMean || info.kind == DTypeKind::kFloat;
+}
+
+void AllReduce(Act& act, Group::State& group, const std::string& what, const void* in, void* out,
+               size_t count, DType dtype, Reduction reduction) {
+  const auto width = static_cast<size_t>(BytesOf(dtype, 1));
+  const auto ranks = static_cast<size_t>(group.size());
+  char* to = static_cast<char*>(out);
+  const char* from = static_cast<const char*>(in);
+  if (ranks == 1) {
+    if (in != out) std::memcpy(out, in, count * width);
+    return;
+  }
+  group.Call(what, [&](Engine& engine) {
+    if (in != out) std::memcpy(out, in, count * width);
+    if (engine.AllReduce(out, count, dtype, reduction, act.NextTag())) return;
+    if (count * width <= kSmallBytes) {
+      auto all = Buffer(count * width * ranks);
+      engine.AllGather(from, all.get(), count * width, act.NextTag());
+      ReduceParts(dtype, reduction, all.get(), count, ranks, to, count);
+      return;
+    }
+    // Each rank reduces its share of a piece. The last piece is padded to equal shares.
+    const size_t most = std::max<size_t>(kPieceBytes / width / ranks, 1);
+    const size_t share = std::min(most, (count + ranks - 1) / ranks);
+    auto sent = Buffer(share * ranks * width), received = Buffer(share * ranks * width);
+    auto reduced = Buffer(share * width);
+    for (size_t begin = 0; begin < count; begin += share * ranks) {
+      const size_t piece = std::min(share * ranks, count - begin);
+      const size_t part = std::min(share, (piece + ranks - 1) / ranks);
+      std::memcpy(sent.get(), to + begin * width, piece * width);
+      std::memset(sent.get() + piece * width, 0, (part * ranks - piece) * width);
+      engine.AllToAll(sent.get(), received.get(), part * width, act.NextTag());
+      ReduceParts(dtype, reduction, received.get(), part, ranks, reduced.get(), part);
+      engine.AllGather(reduced.get(), sent.get(), part * width, act.NextTag());
+      std::memcpy(to + begin * width, sent.get(), piece * width);
+    }
+  });
+}
+
+void ReduceScatter(Act& act, Group::State& group, const std::string& what, const void* in,
+                   void* out, size_t count, DType dtype, Reduction reduction) {
+  const auto width = static_cast<size_t>(BytesOf(dtype, 1));
+  const auto ranks = static_cast<size_t>(group.size());
+  if (ranks == 1) {
+    std::memcpy(out, in, count * width);
+    return;
+  }
+  group.Call(what, [&](Engine& engine) {
+    const size_t share =
+        std::clamp<size_t>(kPieceBytes / width / ranks, 1, std::max<size_t>(count, 1));
+    auto sent = Buffer(share * ranks * width), received = Buffer(share * ranks * width);
+    for (size_t begin = 0; begin < count; begin += share) {
+      const size_t part = std::min(share, count - begin);
+      for (size_t rank = 0; rank < ranks; ++rank) {
+        std::memcpy(sent.get() + rank * part * width,
+                    static_cast<const char*>(in) + (rank * count + begin) * width, part * width);
+      }
+      engine.AllToAll(sent.get(), received.get(), part * width, act.NextTag());
+      ReduceParts(dtype, reduction, received.get(), part, ranks,
+                  static_cast<char*>(out) + begin * width, part);
+    }
+  });
+}
+
+}  // namespace hammock::distributed

@@ -1,0 +1,27 @@
+#pragma once
+/// Collectives on elements in host memory, made of an engine's calls.
+///
+/// Note [Order of sums]: unless the engine reduces by itself, every element is reduced on one rank,
+/// in the order of ranks. So neither the size of a message nor how it is cut changes a bit, and
+/// tensors may be sent together that were sent apart before. f16 and bf16 travel as they are and
+/// are accumulated in f32, with one rounding at the end.
+
+#include <cstddef>
+#include <span>
+
+#include "distributed/group.h"
+#include "hammock/ir/shape.h"
+
+namespace hammock::distributed {
+
+/// Whether elements of the dtype can be reduced so.
+bool CanReduce(DType dtype, Reduction reduction);
+
+/// `out` may be `in`. `what` names the collective in errors.
+void AllReduce(Act& act, Group::State& group, const std::string& what, const void* in, void* out,
+               size_t count, DType dtype, Reduction reduction);
+/// `count` elements of `out`; `in` has as many for each rank.
+void ReduceScatter(Act& act, Group::State& group, const std::string& what, const void* in,
+                   void* out, size_t count, DType dtype, Reduction reduction);
+
+}  // namespace hammock::distributed

@@ -1,0 +1,144 @@
+#pragma once
+/// The state behind a Group: its connections, what its ranks have agreed on, and how it ends.
+///
+/// Note [Agreement]: all that a group does is a sequence of numbered acts: a step with collectives,
+/// a barrier, a split, the end. Before an act the ranks exchange its number and a hash of what it
+/// is; only ranks whose numbers and hashes are equal go on. The exchange runs on the group's own
+/// thread, from when a step is submitted; the step waits for it before its first collective. Where
+/// ranks differ they exchange their descriptions too, and all raise the same error.
+///
+/// Note [Failed groups]: whatever goes wrong, here or elsewhere, ends the group. The rank that
+/// notices first writes a report to the store and closes its connections, upon which all others
+/// notice. Each then reads the reports: a rank without one has died or does not answer.
+
+#include <atomic>
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "base/work_queue.h"
+#include "distributed/rendezvous.h"
+#include "hammock/distributed.h"
+#include "hammock/ir/hash.h"
+
+namespace hammock::distributed {
+
+/// What a rank is about to do, for those who differ.
+struct ActText {
+  std::vector<std::string> collectives;  ///< "all_reduce sum f32[4] [at train.cpp:7]"
+  std::vector<std::string> ops;          ///< all ops of the step, likewise
+};
+
+/// An act that ranks are agreeing on, or have agreed on.
+class Act {
+ public:
+  /// Returns when all ranks are known to do the same; raises where they do not.
+  void Await();
+  /// For the calls of the act, in their order.
+  uint32_t NextTag();
+
+ private:
+  friend struct Group::State;
+  std::shared_ptr<Group::State> group_;
+  uint64_t number_ = 0;
+  Hash128 hash_;
+  std::string what_;  // "all_reduce [at train.cpp:7]", while it is waited for
+  std::function<ActText()> text_;
+  std::mutex mutex_;
+  std::condition_variable done_;
+  bool is_done_ = false;                // guarded
+  std::shared_ptr<const Error> error_;  // guarded
+  uint32_t calls_ = 0;
+};
+using ActPtr = std::shared_ptr<Act>;
+
+}  // namespace hammock::distributed
+
+namespace hammock::distributed {
+
+struct Group::State : std::enable_shared_from_this<Group::State> {
+  State(std::string name, int rank, std::vector<int> world_ranks, std::vector<Member> members,
+        std::shared_ptr<Store> store);
+  ~State();
+
+  /// Connects to the other ranks; RankError where that fails.
+  void Connect();
+  /// The engine; RankError where the group has failed.
+  Engine& engine();
+
+  /// Begins an act: the exchange is under way when it returns.
+  ActPtr Begin(Hash128 hash, std::string what, std::function<ActText()> text);
+  /// Agrees on an act that is not a step, such as "barrier".
+  ActPtr Agree(const char* what);
+
+  /// Calls the engine; what goes wrong ends the group and is raised as RankError. `what` is waited
+  /// for.
+  void Call(const std::string& what, const std::function<void(Engine&)>& call);
+  /// This rank has failed by itself: tells the others.
+  void Abort(const std::string& reason);
+  /// Notes that it leaves, and closes.
+  void Leave();
+  /// While one lives, other ranks do not count the time in which they wait for this one.
+  class Busy {
+   public:
+    explicit Busy(State& state);
+    ~Busy();
+    Busy(const Busy&) = delete;
+    Busy& operator=(const Busy&) = delete;
+
+   private:
+    State& state_;
+  };
+
+  const std::string name;
+  const int rank;
+  const std::vector<int> world_ranks;
+  const std::vector<Member> members;
+  const std::shared_ptr<Store> store;
+  std::atomic<int64_t> steps{0};
+  std::atomic<int64_t> splits{0};
+  /// Why it has failed; null while it has not.
+  std::shared_ptr<const Error> failure();
+  int size() const { return static_cast<int>(world_ranks.size()); }
+
+ private:
+  void Exchange(Act& act);
+  [[noreturn]] void RaiseDiverged(Act& act, const std::vector<char>& notes);
+  std::vector<std::string> Gather(const std::string& own, uint32_t tag);
+  std::shared_ptr<const Error> Fail(const std::string& what, const std::string& reason,
+                                    const std::string& report);
+  void Close();
+  bool OthersAreBusy();
+  std::shared_ptr<const Error> Diagnose(const std::string& what, const std::string& reason);
+
+  std::unique_ptr<Engine> engine_;
+  std::mutex mutex_;
+  std::condition_variable diagnosed_;
+  std::shared_ptr<const Error> failure_;  // guarded
+  bool is_failing_ = false;               // guarded
+  std::atomic<bool> timed_out_{false};
+  std::atomic<uint64_t> acts_{0};
+  WorkQueue progress_;
+};
+
+/// A group by its name; ValueError if this process has none of that name.
+std::shared_ptr<Group::State> FindGroup(const std::string& name);
+/// The group of all ranks; a world of one before `init`.
+std::shared_ptr<Group::State> WorldState();
+/// Agrees on the end of the world, and leaves it.
+void EndWorld();
+void AddGroup(const std::shared_ptr<Group::State>& group);
+
+/// `distributed.timeout`.
+std::chrono::milliseconds Timeout();
+
+/// The time limit less what is left to find out who failed.
+std::chrono::milliseconds WaitTime();
+
+/// Connects by the engine that the options choose. Defined in engines.cpp.
+std::unique_ptr<Engine> ConnectEngine(const EngineSpec& spec);
+
+}  // namespace hammock::distributed

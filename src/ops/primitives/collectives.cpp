@@ -1,0 +1,411 @@
+/// Collectives: ops between the ranks of a group. The primitives work along the first dim;
+/// functions bring other dims there.
+
+#include "hammock/distributed.h"
+
+#include <algorithm>
+#include <map>
+
+#include "distributed/exchange.h"
+#include "hammock/config.h"
+#include "hammock/ops.h"
+#include "ir/primitives.h"
+#include "ops/kit/compose.h"
+#include "ops/kit/record.h"
+#include "ops/primitives/collectives.h"
+#include "trace/noted_collectives.h"
+
+namespace hammock::ops {
+namespace {
+
+using distributed::Reduction;
+
+constexpr const char* kReductions[] = {"sum", "mean", "min", "max", "prod"};
+
+const char* NameOf(Reduction reduction) { return kReductions[static_cast<int>(reduction)]; }
+
+void CheckReduction(const InferCall& call, const std::string& name) {
+  const auto found = std::ranges::find(kReductions, name);
+  if (found == std::end(kReductions)) {
+    Refuse(call, ErrorCode::kValue, "'{}' is no reduction, needs sum, mean, min, max or prod",
+           name);
+  }
+  const DType dtype = call.in[0]->dtype();
+  RequireDType(call, distributed::CanReduce(dtype, ReductionOf(name)), *call.in[0],
+               name == "mean" ? "floats" : "real numbers");
+}
+
+/// The attribute behind the others: how many ranks the group has.
+int64_t RanksOf(const InferCall& call) {
+  const int64_t ranks = call.attrs.back().integer();
+  if (ranks < 1) Refuse(call, ErrorCode::kValue, "a group has at least 1 rank, got {}", ranks);
+  return ranks;
+}
+
+void RequireParts(const InferCall& call, int64_t ranks) {
+  const Shape& type = *call.in[0];
+  if (type.rank() > 0 && type.size(0) % ranks == 0) return;
+  Refuse(call, ErrorCode::kShapeMismatch,
+         "{} cannot be cut into {} equal parts along its first dim", type.to_string(), ranks);
+}
+
+void CheckRank(const InferCall& call, const char* what, int64_t rank, int64_t ranks) {
+  if (rank >= 0 && rank < ranks) return;
+  Refuse(call, ErrorCode::kValue, "{} is rank {}, but the group has {} rank(s)", what, rank, ranks);
+}
+
+Shape WithFirst(const Shape& type, int64_t size) {
+  Dims sizes = type.sizes();
+  sizes[0] = size;
+  return type.With(sizes);
+}
+
+void InferAllReduce(const InferCall& call) {
+  RanksOf(call);
+  CheckReduction(call, call.attrs[0].str());
+  call.out = {*call.in[0]};
+}
+
+void InferAllGather(const InferCall& call) {
+  const Shape& type = *call.in[0];
+  if (type.rank() == 0)
+    Refuse(call, ErrorCode::kShapeMismatch, "needs at least 1 dim, got {}", type.to_string());
+  call.out = {WithFirst(type, type.size(0) * RanksOf(call))};
+  CheckSizes(call.op.name(), call.out[0].sizes());
+}
+
+void InferReduceScatter(const InferCall& call) {
+  const int64_t ranks = RanksOf(call);
+  CheckReduction(call, call.attrs[0].str());
+  RequireParts(call, ranks);
+  call.out = {WithFirst(*call.in[0], call.in[0]->size(0) / ranks)};
+}
+
+void InferBroadcastFrom(const InferCall& call) {
+  CheckRank(call, "root", call.attrs[0].integer(), RanksOf(call));
+  call.out = {*call.in[0]};
+}
+
+void InferAllToAll(const InferCall& call) {
+  RequireParts(call, RanksOf(call));
+  call.out = {*call.in[0]};
+}
+
+void InferPermute(const InferCall& call) {
+  const int64_t ranks = RanksOf(call);
+  const Dims& pairs = call.attrs[0].ints();
+  if (pairs.size() % 2 != 0)
+    Refuse(call, ErrorCode::kValue, "pairs are (from, to), got {} numbers", pairs.size());
+  for (int i = 0; i < pairs.size(); ++i) {
+    CheckRank(call, i % 2 == 0 ? "a sender" : "a receiver", pairs[i], ranks);
+    for (int k = i % 2; k < i; k += 2) {
+      if (pairs[k] != pairs[i]) continue;
+      Refuse(call, ErrorCode::kValue, "rank {} {} twice", pairs[i],
+             i % 2 == 0 ? "sends" : "receives");
+    }
+  }
+  call.out = {*call.in[0]};
+}
+
+// ---- gradients: those of the sum of all ranks' losses
+
+/// One node of a collective, with the group of the op whose gradient it is a part of.
+Tensor Node(const OpDef& op, const Tensor& x, const VjpCall& of,
+            std::initializer_list<Attr> attrs = {}) {
+  std::vector<Attr> all(attrs);
+  all.push_back(of.attrs[of.attrs.size() - 2]);
+  all.push_back(of.attrs.back());
+  return NoteCollective(Apply(op, Location::current(), std::span(&x, 1), all));
+}
+
+Tensors AllReduceVjp(const VjpCall& c) {
+  const std::string& reduction = c.attrs[0].str();
+  if (reduction == "sum" || reduction == "mean") {
+    return {Node(kAllReduce, c.grad(), c, {c.attrs[0]})};
+  }
+  // As of a reduction of all ranks' tensors, which is where ties and zeros are dealt with.
+  const Tensor& x = c.in[0];
+  Dims stacked = x.sizes();
+  stacked.insert(0, 1);
+  Tensor all = Node(kAllGather, Reshaped(x, stacked), c);
+  const OpDef& reduce = reduction == "prod"  ? kReduceProd
+                        : reduction == "max" ? kReduceMax
+                                             : kReduceMin;
+  Tensor out = c.out[0];
+  std::vector<Attr> attrs = {Attr(Dims{0}), Attr(false)};
+  Tensor operands[] = {all}, results[] = {out}, grads[] = {c.grad()};
+  const uint8_t needed[] = {1};
+  Tensors of_all = reduce.vjp({reduce, operands, results, attrs, grads, needed});
+  Tensor own = Node(kReduceScatter, of_all[0], c, {Attr(std::string("sum"))});
+  return {Reshaped(own, x.sizes())};
+}
+
+Tensors AllGatherVjp(const VjpCall& c) {
+  return {Node(kReduceScatter, c.grad(), c, {Attr(std::string("sum"))})};
+}
+
+Tensors ReduceScatterVjp(const VjpCall& c) {
+  const std::string& reduction = c.attrs[0].str();
+  if (reduction == "sum" || reduction == "mean") {
+    Tensor grad = Node(kAllGather, c.grad(), c);
+    if (reduction == "sum") return {grad};
+    return {mul(grad, ConstantLike(1.0 / static_cast<double>(c.attrs.back().integer()), grad))};
+  }
+  Throw<NotSupported>(ErrorCode::kNotSupported,
+                      "reduce_scatter: there is no gradient of '{}'; all_reduce has one",
+                      reduction);
+}
+
+// The permutation that leaves the root's tensor where it is makes all others zero.
+Tensors BroadcastFromVjp(const VjpCall& c) {
+  const int64_t root = c.attrs[0].integer();
+  Tensor sum = Node(kAllReduce, c.grad(), c, {Attr(std::string("sum"))});
+  return {Node(kCollectivePermute, sum, c, {Attr(Dims{root, root})})};
+}
+
+Tensors AllToAllVjp(const VjpCall& c) { return {Node(kAllToAll, c.grad(), c)}; }
+
+Tensors PermuteVjp(const VjpCall& c) {
+  Dims back = c.attrs[0].ints();
+  for (int i = 0; i + 1 < back.size(); i += 2) std::swap(back[i], back[i + 1]);
+  return {Node(kCollectivePermute, c.grad(), c, {Attr(back)})};
+}
+
+// ---- calls by name: `size` 0 stands for that of the group
+
+int64_t SizeOf(const std::string& group, int64_t size) {
+  return size > 0 ? size : distributed::FindGroup(group)->size();
+}
+
+Tensor CallAllReduce(const Tensor& self, const std::string& reduction, const std::string& group,
+                     int64_t size, Location at) {
+  LocationScope scope(at);
+  return NoteCollective(
+      Apply(kAllReduce, at, {self}, {Attr(reduction), Attr(group), Attr(SizeOf(group, size))}));
+}
+Tensor CallAllGather(const Tensor& self, const std::string& group, int64_t size, Location at) {
+  LocationScope scope(at);
+  return NoteCollective(Apply(kAllGather, at, {self}, {Attr(group), Attr(SizeOf(group, size))}));
+}
+Tensor CallReduceScatter(const Tensor& self, const std::string& reduction, const std::string& group,
+                         int64_t size, Location at) {
+  LocationScope scope(at);
+  return NoteCollective(
+      Apply(kReduceScatter, at, {self}, {Attr(reduction), Attr(group), Attr(SizeOf(group, size))}));
+}
+Tensor CallBroadcast(const Tensor& self, int64_t root, const std::string& group, int64_t size,
+                     Location at) {
+  LocationScope scope(at);
+  return NoteCollective(Apply(kCollectiveBroadcast, at, {self},
+                              {Attr(root), Attr(group), Attr(SizeOf(group, size))}));
+}
+Tensor CallAllToAll(const Tensor& self, const std::string& group, int64_t size, Location at) {
+  LocationScope scope(at);
+  return NoteCollective(Apply(kAllToAll, at, {self}, {Attr(group), Attr(SizeOf(group, size))}));
+}
+Tensor CallPermute(const Tensor& self, const std::vector<int64_t>& pairs, const std::string& group,
+                   int64_t size, Location at) {
+  LocationScope scope(at);
+  return NoteCollective(Apply(kCollectivePermute, at, {self},
+                              {Attr(Dims(pairs)), Attr(group), Attr(SizeOf(group, size))}));
+}
+
+}  // namespace
+
+Reduction ReductionOf(const std::string& name) {
+  const auto found = std::ranges::find(kReductions, name);
+  HAMMOCK_CHECK(found != std::end(kReductions), "reduction '{}'", name);
+  return static_cast<Reduction>(found - std::begin(kReductions));
+}
+
+constinit const OpDef kAllReduce = {
+    .schema =
+        "all_reduce(Tensor self, str reduction=\"sum\", str group=\"world\", int size=0) -> Tensor",
+    .doc = "The reduction (sum, mean, min, max, prod) of the tensors of a group's ranks.",
+    .effect = Effect::kOrdered,
+    .call = Box<CallAllReduce>,
+    .infer = InferAllReduce,
+    .vjp = AllReduceVjp,
+    .can_fail = true,
+    .samples = {{"f32[2,3]", "{reduction=\"sum\", group=\"world\", size=1}"},
+                {"f32[4]", "{reduction=\"mean\", group=\"world\", size=1}"},
+                {"f32[2,2]", "{reduction=\"max\", group=\"world\", size=1}"}},
+};
+constinit const OpDef kAllGather = {
+    .schema = "all_gather(Tensor self, str group=\"world\", int size=0) -> Tensor",
+    .doc = "The tensors of a group's ranks, one behind the other along the first dim.",
+    .effect = Effect::kOrdered,
+    .call = Box<CallAllGather>,
+    .infer = InferAllGather,
+    .takes_complex = true,
+    .vjp = AllGatherVjp,
+    .can_fail = true,
+    .samples = {{"f32[2,3]", "{group=\"world\", size=1}"}},
+};
+constinit const OpDef kReduceScatter = {
+    .schema =
+        "reduce_scatter(Tensor self, str reduction=\"sum\", str group=\"world\", int size=0) -> "
+        "Tensor",
+    .doc = "This rank's part, along the first dim, of the reduction of a group's tensors.",
+    .effect = Effect::kOrdered,
+    .call = Box<CallReduceScatter>,
+    .infer = InferReduceScatter,
+    .vjp = ReduceScatterVjp,
+    .can_fail = true,
+    .samples = {{"f32[2,3]", "{reduction=\"sum\", group=\"world\", size=1}"},
+                {"f32[4]", "{reduction=\"mean\", group=\"world\", size=1}"}},
+};
+constinit const OpDef kCollectiveBroadcast = {
+    .schema =
+        "collective_broadcast(Tensor self, int root=0, str group=\"world\", int size=0) -> Tensor",
+    .doc = "The tensor of a group's rank `root`.",
+    .effect = Effect::kOrdered,
+    .call = Box<CallBroadcast>,
+    .infer = InferBroadcastFrom,
+    .takes_complex = true,
+    .vjp = BroadcastFromVjp,
+    .can_fail = true,
+    .samples = {{"f32[2,3]", "{root=0, group=\"world\", size=1}"}},
+};
+constinit const OpDef kAllToAll = {
+    .schema = "all_to_all(Tensor self, str group=\"world\", int size=0) -> Tensor",
+    .doc = "Part i along the first dim goes to rank i; parts from all ranks come, by rank.",
+    .effect = Effect::kOrdered,
+    .call = Box<CallAllToAll>,
+    .infer = InferAllToAll,
+    .takes_complex = true,
+    .vjp = AllToAllVjp,
+    .can_fail = true,
+    .samples = {{"f32[2,3]", "{group=\"world\", size=1}"}},
+};
+constinit const OpDef kCollectivePermute = {
+    .schema =
+        "collective_permute(Tensor self, int[] pairs, str group=\"world\", int size=0) -> Tensor",
+    .doc =
+        "The tensor of the rank that `pairs` (from, to, from, to, ...) name for this one; zeros "
+        "where none is.",
+    .effect = Effect::kOrdered,
+    .call = Box<CallPermute>,
+    .infer = InferPermute,
+    .takes_complex = true,
+    .vjp = PermuteVjp,
+    .can_fail = true,
+    .samples = {{"f32[2,3]", "{pairs=[0, 0], group=\"world\", size=1}"}},
+};
+
+}  // namespace hammock::ops
+
+namespace hammock::distributed {
+namespace {
+
+using namespace ops;  // NOLINT
+
+int DimOf(const char* op, int64_t dim, const Tensor& x) {
+  return static_cast<int>(WrapDim(op, dim, x.dim()));
+}
+
+}  // namespace
+
+Tensor all_reduce(const Tensor& self, Reduction reduction, const Group& group, Location at) {
+  return CallAllReduce(self, ops::NameOf(reduction), group.name(), group.size(), at);
+}
+
+namespace {
+
+constinit config::Option<int64_t> kBucketBytes({
+    .name = "distributed.bucket_bytes",
+    .default_value = int64_t{25} << 20,
+    .doc = "Tensors that are reduced together travel in messages of about so many bytes. The same "
+           "on all ranks.",
+    .min = 1,
+});
+
+/// The tensors of a bucket, which have one dtype, by one message.
+void ReduceBucket(std::span<const Tensor> tensors, const std::vector<size_t>& bucket,
+                  Reduction reduction, const Group& group, Location at, Tensors& results) {
+  Tensors flat;
+  for (size_t i : bucket) flat.push_back(Reshaped(tensors[i], Dims{tensors[i].numel()}));
+  Tensor together = flat.size() == 1 ? flat[0] : Concatenated(flat, 0);
+  Tensor reduced = all_reduce(together, reduction, group, at);
+  int64_t begin = 0;
+  for (size_t i : bucket) {
+    const int64_t count = tensors[i].numel();
+    Tensor part = bucket.size() == 1 ? reduced : Sliced(reduced, 0, begin, count);
+    results[i] = Reshaped(part, tensors[i].sizes());
+    begin += count;
+  }
+}
+
+}  // namespace
+
+std::vector<Tensor> all_reduce(const std::vector<Tensor>& tensors, Reduction reduction,
+                               const Group& group, Location at) {
+  LocationScope scope(at);
+  Tensors results(tensors.size());
+  struct Bucket {
+    std::vector<size_t> members;
+    int64_t bytes = 0;
+  };
+  std::map<DType, Bucket> open;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const Shape& type = tensors[i].shape();
+    Bucket& bucket = open[type.dtype()];
+    bucket.members.push_back(i);
+    bucket.bytes += type.bytes();
+    if (bucket.bytes < config::Get<kBucketBytes>()) continue;
+    ReduceBucket(tensors, bucket.members, reduction, group, at, results);
+    bucket = {};
+  }
+  for (auto& [dtype, bucket] : open) {
+    if (!bucket.members.empty()) {
+      ReduceBucket(tensors, bucket.members, reduction, group, at, results);
+    }
+  }
+  return results;
+}
+
+Tensor all_gather(const Tensor& self, int64_t dim, const Group& group, Location at) {
+  LocationScope scope(at);
+  Tensor x = self.dim() == 0 ? Reshaped(self, Dims{1}) : self;
+  const int at_dim = DimOf("all_gather", dim, x);
+  return Moved(CallAllGather(Moved(x, at_dim, 0), group.name(), group.size(), at), 0, at_dim);
+}
+
+Tensor reduce_scatter(const Tensor& self, Reduction reduction, int64_t dim, const Group& group,
+                      Location at) {
+  LocationScope scope(at);
+  const int at_dim = DimOf("reduce_scatter", dim, self);
+  Tensor first = Moved(self, at_dim, 0);
+  return Moved(CallReduceScatter(first, ops::NameOf(reduction), group.name(), group.size(), at), 0,
+               at_dim);
+}
+
+Tensor broadcast(const Tensor& self, int root, const Group& group, Location at) {
+  return CallBroadcast(self, root, group.name(), group.size(), at);
+}
+
+Tensor all_to_all(const Tensor& self, int64_t split_dim, int64_t concat_dim, const Group& group,
+                  Location at) {
+  LocationScope scope(at);
+  const int split = DimOf("all_to_all", split_dim, self),
+            concat = DimOf("all_to_all", concat_dim, self);
+  Tensor parts = CallAllToAll(Moved(self, split, 0), group.name(), group.size(), at);
+  if (split == concat) return Moved(parts, 0, split);
+  const int64_t part = parts.size(0) / group.size();
+  Tensors moved;
+  for (int64_t i = 0; i < group.size(); ++i)
+    moved.push_back(Moved(Sliced(parts, 0, i * part, part), 0, split));
+  return Concatenated(moved, concat);
+}
+
+Tensor permute(const Tensor& self, const std::vector<std::pair<int, int>>& pairs,
+               const Group& group, Location at) {
+  std::vector<int64_t> flat;
+  for (const auto& [from, to] : pairs) {
+    flat.push_back(from);
+    flat.push_back(to);
+  }
+  return CallPermute(self, flat, group.name(), group.size(), at);
+}
+
+}  // namespace hammock::distributed

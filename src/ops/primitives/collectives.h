@@ -1,0 +1,22 @@
+#pragma once
+/// The primitives between the ranks of {group}, which has {size} ranks. Parts are along dim 0.
+
+#include <string>
+
+#include "hammock/distributed/engine.h"
+#include "hammock/ir/op_def.h"
+
+namespace hammock::ops {
+
+extern const OpDef kAllReduce;            ///< all_reduce(self) {reduction: sum|mean|min|max|prod}
+extern const OpDef kAllGather;            ///< all_gather(self): dim 0 is `size` times as long
+extern const OpDef kReduceScatter;        ///< reduce_scatter(self) {reduction}: this rank's part
+extern const OpDef kCollectiveBroadcast;  ///< collective_broadcast(self) {root}
+extern const OpDef kAllToAll;             ///< all_to_all(self): part i goes to rank i
+extern const OpDef kCollectivePermute;    ///< collective_permute(self) {pairs: from, to, ...}:
+                                          ///< zeros on ranks that get nothing
+
+/// Of an attribute `reduction`.
+distributed::Reduction ReductionOf(const std::string& name);
+
+}  // namespace hammock::ops

@@ -1,0 +1,180 @@
+#include "runtime/step_collectives.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+
+#include "base/log.h"
+#include "compiler/effects.h"
+#include "hammock/distributed.h"
+#include "hammock/executor.h"
+#include "ir/node_access.h"
+#include "ir/primitives.h"
+#include "runtime/walk.h"
+#include "trace/noted_collectives.h"
+
+namespace hammock {
+namespace {
+
+using distributed::ActText;
+using distributed::Group;
+
+/// A collective of a step, as far as others need to know it.
+struct Collective {
+  const OpDef* op;
+  std::vector<Attr> attrs;
+  std::vector<Shape> types;
+  LocationId location;
+};
+
+bool IsCollective(const OpDef& op) {
+  return op.effect == Effect::kOrdered && op.info().AttributeIndex("group") >= 0;
+}
+
+std::string WithPlace(std::string text, LocationId location) {
+  const std::string where = WhereText(location);
+  return where.empty() ? text : fmt::format("{} [at {}]", text, where);
+}
+
+std::string TypesText(const std::vector<Shape>& types) {
+  std::string text;
+  for (const Shape& type : types) text += " " + type.to_string();
+  return text;
+}
+
+/// "all_reduce reduction=sum group=world size=4 f32[8] [at train.cpp:7]"
+std::string TextOf(const Collective& collective) {
+  std::string text = collective.op->name();
+  for (size_t i = 0; i < collective.attrs.size(); ++i) {
+    text += fmt::format(" {}={}", collective.op->info().AttributeName(static_cast<int>(i)),
+                        collective.attrs[i].to_string());
+  }
+  return WithPlace(text + TypesText(collective.types), collective.location);
+}
+
+Hash128 HashOfCollective(const Collective& collective) {
+  Hash128 hash = HashString(collective.op->name());
+  std::vector<uint64_t> words;
+  for (const Attr& attr : collective.attrs) attr.AppendBytes(words);
+  for (uint64_t word : words) hash = Combine(hash, word);
+  for (const Shape& type : collective.types) hash = HashType(hash, type);
+  return hash;
+}
+
+using ByGroup = std::map<std::string, std::vector<Collective>>;
+
+void Add(ByGroup& groups, Collective collective) {
+  const int at = collective.op->info().AttributeIndex("group");
+  groups[collective.attrs[static_cast<size_t>(at)].str()].push_back(std::move(collective));
+}
+
+void AddAll(ByGroup& groups, const Graph& graph) {
+  for (const GraphNode& node : graph.nodes()) {
+    for (const Attr& attr : node.attrs) {
+      if (attr.kind() == Attr::Kind::kGraph) AddAll(groups, attr.graph());
+    }
+    if (IsCollective(*node.op)) {
+      Add(groups, {node.op,
+                   {node.attrs.begin(), node.attrs.end()},
+                   {node.types.begin(), node.types.end()},
+                   node.location});
+    }
+  }
+}
+
+ByGroup CollectivesIn(const CompiledStep& compiled, std::span<Node* const> nodes) {
+  ByGroup groups;
+  if (nodes.empty()) AddAll(groups, compiled.traced);
+  for (const Node* node : nodes) {
+    for (const Attr& attr : node->attrs()) {
+      if (attr.kind() == Attr::Kind::kGraph) AddAll(groups, attr.graph());
+    }
+    if (node->IsLeaf() || !IsCollective(node->op()) || IsAvailable(*node)) continue;
+    std::vector<Shape> types;
+    for (int i = 0; i < node->num_outputs(); ++i) types.push_back(node->shape(i));
+    Add(groups, {&node->op(),
+                 {node->attrs().begin(), node->attrs().end()},
+                 std::move(types),
+                 node->location()});
+  }
+  return groups;
+}
+
+ActText TextOfStep(const std::vector<Collective>& collectives, const CompiledStepPtr& compiled) {
+  ActText text;
+  for (const Collective& collective : collectives) text.collectives.push_back(TextOf(collective));
+  for (const GraphNode& node : compiled->traced.nodes()) {
+    if (node.op == &ops::kInput || node.op == &ops::kConstant) continue;  // of no line of their own
+    text.ops.push_back(WithPlace(
+        node.op->name() + TypesText({node.types.begin(), node.types.end()}), node.location));
+  }
+  return text;
+}
+
+}  // namespace
+
+std::shared_ptr<distributed::StepActs> BeginActs(const CompiledStepPtr& compiled,
+                                                 std::span<Node* const> nodes) {
+  if (!compiled->ordered) return nullptr;
+  ByGroup groups = CollectivesIn(*compiled, nodes);
+  if (groups.empty()) return nullptr;
+  auto acts = std::make_shared<distributed::StepActs>();
+  for (auto& [name, collectives] : groups) {
+    try {
+      std::shared_ptr<Group::State> group = distributed::FindGroup(name);
+      Hash128 hash = HashString("step");
+      for (const Collective& collective : collectives) {
+        hash = Combine(hash, HashOfCollective(collective));
+      }
+      std::string what = WithPlace(collectives[0].op->name(), collectives[0].location);
+      auto act = group->Begin(hash, std::move(what), [collectives, compiled] {
+        return TextOfStep(collectives, compiled);
+      });
+      acts->Add(std::move(group), std::move(act));
+    } catch (const std::exception& error) {
+      Log(LogLevel::kWarn, "distributed: group '{}': {}", name, error.what());
+    }
+  }
+  return acts;
+}
+
+CompilingCollectives::CompilingCollectives(const Graph& graph) {
+  ByGroup groups;
+  AddAll(groups, graph);
+  for (auto& [name, collectives] : groups) {
+    busy_.push_back(std::make_unique<Group::State::Busy>(*distributed::FindGroup(name)));
+  }
+}
+
+std::vector<Node*> CollectivesOf(std::span<const Value> roots, DeviceId device, bool all) {
+  std::vector<Node*> wanted;
+  for (const NodePtr& node : NotedCollectives()) {
+    if (node->device() == device && !IsAvailable(*node)) wanted.push_back(node.get());
+  }
+  if (all || wanted.empty()) return wanted;
+  const uint32_t epoch = MarkPending(roots);
+  std::erase_if(wanted, [&](Node* node) { return NodeAccess::epoch(node) != epoch; });
+  return wanted;
+}
+
+std::vector<NodePtr> ForgetCollectives(uint32_t epoch) {
+  std::vector<NodePtr>& noted = NotedCollectives();
+  auto gone = std::stable_partition(noted.begin(), noted.end(), [&](const NodePtr& node) {
+    return NodeAccess::epoch(node.get()) != epoch && !IsAvailable(*node);
+  });
+  std::vector<NodePtr> forgotten(std::make_move_iterator(gone),
+                                 std::make_move_iterator(noted.end()));
+  noted.erase(gone, noted.end());
+  return forgotten;
+}
+
+void distributed::shutdown(Location at) {
+  LocationScope scope(at);
+  if (!is_initialized()) return;
+  if (!WorldState()->failure()) mark_step(/*wait=*/true, at);
+  EndWorld();
+}
+
+}  // namespace hammock

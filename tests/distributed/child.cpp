@@ -1,0 +1,464 @@
+// One rank of a program that distributed_test.cpp starts: distributed_child SCENARIO.
+
+#include <hammock/distributed.h>
+#include <hammock/distributed/data_parallel.h>
+#include <hammock/hammock.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <iostream>
+#include <map>
+#include <thread>
+
+using namespace hammock;
+using distributed::Group;
+using distributed::Reduction;
+using std::chrono::steady_clock;
+
+namespace {
+
+const int64_t kTimeout = std::atoi(std::getenv("HAMMOCK_DISTRIBUTED_TIMEOUT"));
+
+void Check(bool holds, const std::string& what, Location at = Location::current()) {
+  if (holds) return;
+  std::cerr << "line " << at.line() << ": " << what << std::endl;
+  std::_Exit(1);
+}
+
+void CheckEqual(const Tensor& tensor, const std::vector<double>& expected,
+                Location at = Location::current()) {
+  HostTensor host = tensor.to(DType::kF64).host();
+  std::vector<double> got(host.values<double>().begin(), host.values<double>().end());
+  std::string text;
+  for (double value : got) text += std::to_string(value) + " ";
+  Check(got == expected, "got " + text, at);
+}
+
+Tensor Own(std::vector<float> values) {
+  const Dims sizes = {static_cast<int64_t>(values.size())};
+  return from_host(HostTensor::From(values, sizes));
+}
+
+void Collectives() {
+  Group world = distributed::init();
+  const float r = static_cast<float>(world.rank());
+  const int n = world.size();
+  double sum = 0, prod = 1;
+  for (int i = 0; i < n; ++i) {
+    sum += i;
+    prod *= i + 1;
+  }
+  CheckEqual(distributed::all_reduce(Own({r, 1})), {sum, double(n)});
+  CheckEqual(distributed::all_reduce(Own({r}), Reduction::kMean), {sum / n});
+  CheckEqual(distributed::all_reduce(Own({r + 1}), Reduction::kProd), {prod});
+  CheckEqual(distributed::all_reduce(Own({r}), Reduction::kMin), {0});
+  CheckEqual(distributed::all_reduce(Own({r}), Reduction::kMax), {double(n - 1)});
+  std::vector<double> ranks, twice;
+  for (int i = 0; i < n; ++i) ranks.push_back(i);
+  CheckEqual(distributed::all_gather(Own({r})), ranks);
+  Tensor column = Own({r, r}).reshape({2, 1});
+  for (int i = 0; i < 2 * n; ++i) twice.push_back(i % n);
+  CheckEqual(distributed::all_gather(column, 1), twice);
+  Tensor all = arange(Scalar(2 * n)).to(DType::kF32);
+  CheckEqual(distributed::reduce_scatter(all), {2.0 * n * r, n * (2.0 * r + 1)});
+  CheckEqual(distributed::broadcast(Own({r, 7}), n - 1), {double(n - 1), 7});
+  std::vector<float> parts;
+  for (int i = 0; i < n; ++i) parts.push_back(10 * r + static_cast<float>(i));
+  std::vector<double> came;
+  for (int i = 0; i < n; ++i) came.push_back(10.0 * i + r);
+  CheckEqual(distributed::all_to_all(Own(parts)), came);
+  std::vector<std::pair<int, int>> ring, line;
+  for (int i = 0; i < n; ++i) ring.push_back({i, (i + 1) % n});
+  line.assign(ring.begin(), ring.end() - 1);
+  const double before = (world.rank() + n - 1) % n;
+  CheckEqual(distributed::permute(Own({r}), ring), {before});
+  CheckEqual(distributed::permute(Own({r + 1}), line), {world.rank() == 0 ? 0 : before + 1});
+  distributed::shutdown();
+}
+
+/// Sizes around the limits of messages and pieces, and dtypes.
+void Sizes() {
+  Group world = distributed::init();
+  const int n = world.size();
+  for (int64_t size : {0, 1, 3, 2048, 2049, 5000, 3000001}) {
+    Tensor x = arange(Scalar(size)).to(DType::kF32) + Scalar(double(world.rank()));
+    Tensor sum = distributed::all_reduce(x, Reduction::kMax);
+    Tensor want = arange(Scalar(size)).to(DType::kF32) + Scalar(double(n - 1));
+    Check(hammock::all(eq(sum, want)).item().ToBool(), "size " + std::to_string(size));
+  }
+  for (DType dtype : {DType::kF64, DType::kI32, DType::kI64, DType::kU8, DType::kI8}) {
+    Tensor x = ones({5}, dtype);
+    CheckEqual(distributed::all_reduce(x), std::vector<double>(5, n));
+  }
+  CheckEqual(distributed::all_reduce(ones({2}, DType::kBool)), {1, 1});
+  // 256 + 1 has no bf16: accumulated in bf16, 256 + 1 + 1 would be 256.
+  Tensor large = full({1}, Scalar(world.rank() == 0 ? 256.0 : 1.0), DType::kBF16);
+  if (n >= 3) CheckEqual(distributed::all_reduce(large), {n == 3 ? 258.0 : 260.0});
+  distributed::shutdown();
+}
+
+/// The gradient of the sum of all ranks' losses.
+void Gradients() {
+  Group world = distributed::init();
+  const int n = world.size();
+  const double r = world.rank();
+  auto grad = [&](const std::function<Tensor(const Tensor&)>& fn, const Tensor& x) {
+    Tensor leaf = x.clone().requires_grad_();
+    Tensor y = fn(leaf);
+    return hammock::grad({sum(y * Scalar(r + 1))}, {leaf})[0];
+  };
+  double weights = 0;
+  for (int i = 0; i < n; ++i) weights += i + 1;
+  CheckEqual(grad([](const Tensor& x) { return distributed::all_reduce(x); }, Own({1, 2})),
+             {weights, weights});
+  CheckEqual(
+      grad([](const Tensor& x) { return distributed::all_reduce(x, Reduction::kMean); }, Own({1})),
+      {weights / n});
+  CheckEqual(grad([](const Tensor& x) { return distributed::all_reduce(x, Reduction::kMax); },
+                  Own({float(r)})),
+             {r == n - 1 ? weights : 0});
+  double others = 1;
+  for (int i = 0; i < n; ++i) others *= i == r ? 1 : i + 1;
+  CheckEqual(grad([](const Tensor& x) { return distributed::all_reduce(x, Reduction::kProd); },
+                  Own({float(r) + 1})),
+             {weights * others});
+  CheckEqual(grad([](const Tensor& x) { return distributed::all_gather(x); }, Own({1})), {weights});
+  CheckEqual(
+      grad([](const Tensor& x) { return distributed::reduce_scatter(x); }, ones({n}, DType::kF32)),
+      [&] {
+        std::vector<double> all;
+        for (int i = 0; i < n; ++i) all.push_back(i + 1);
+        return all;
+      }());
+  CheckEqual(grad([](const Tensor& x) { return distributed::broadcast(x, 1); }, Own({1})),
+             {r == 1 ? weights : 0});
+  std::vector<std::pair<int, int>> ring;
+  for (int i = 0; i < n; ++i) ring.push_back({i, (i + 1) % n});
+  CheckEqual(grad([&](const Tensor& x) { return distributed::permute(x, ring); }, Own({1})),
+             {double((world.rank() + 1) % n + 1)});
+  distributed::shutdown();
+}
+
+void Groups() {
+  Group world = distributed::init();
+  Group half = world.split(world.rank() % 2, -world.rank());
+  Check(half.size() == (world.size() + 1 - world.rank() % 2) / 2, "size of a half");
+  double sum = 0;
+  for (int i = world.rank() % 2; i < world.size(); i += 2) sum += i;
+  Tensor both = distributed::all_reduce(Own({float(world.rank())}), Reduction::kSum, half) +
+                distributed::all_reduce(Own({1}));
+  CheckEqual(both, {sum + world.size()});
+  Check(half.world_ranks()[size_t(half.rank())] == world.rank(), "rank in the world");
+  Check(half.steps() == 1 && world.steps() == 1, "steps");
+  world.barrier();
+  distributed::shutdown();
+  Check(!distributed::is_initialized() && distributed::size() == 1, "a world of one afterwards");
+  Group again = distributed::init();  // meets anew
+  CheckEqual(distributed::all_reduce(Own({1})), {double(again.size())});
+  distributed::shutdown();
+}
+
+/// Ranks that keep, read and drop other things run the same collectives in the same order.
+void Order() {
+  Group world = distributed::init();
+  const float r = static_cast<float>(world.rank());
+  const double n = world.size();
+  for (int round = 0; round < 3; ++round) {
+    Tensor first = distributed::all_reduce(Own({r}));
+    Tensor second = distributed::all_reduce(Own({r, 1}), Reduction::kMax);
+    Tensor log;
+    if (world.rank() == 0) log = second * Scalar(2.0);  // whose walk comes to the second one first
+    Tensor third = distributed::all_gather(second);
+    if (world.rank() == 1) first = Tensor();  // dropped: others wait for it all the same
+    mark_step();
+    if (world.rank() == 0) CheckEqual(log, {2 * (n - 1), 2});
+    if (world.rank() != 1) CheckEqual(first, {n * (n - 1) / 2});
+  }
+  distributed::shutdown();
+}
+
+/// The same bits in every run and however tensors are cut.
+void Bits() {
+  Group world = distributed::init();
+  manual_seed(uint64_t(world.rank()));
+  Tensor x = randn({100003}) * exp(randn({100003}));
+  Tensor whole = distributed::all_reduce(x);
+  Tensor parts = cat({distributed::all_reduce(x.narrow(0, 0, 1000)),
+                      distributed::all_reduce(x.narrow(0, 1000, 99003))});
+  Check(hammock::all(eq(whole, parts)).item().ToBool(), "bits of parts");
+  std::cout << "bits " << sum(whole.to(DType::kF64)).item().ToDouble() << std::endl;
+  distributed::shutdown();
+}
+
+void Diverge(const std::function<void(Group&)>& act) {
+  Group world = distributed::init();
+  CheckEqual(distributed::all_reduce(Own({1})), {double(world.size())});
+  try {
+    act(world);
+    mark_step(true);
+  } catch (const distributed::DivergedError& error) {
+    std::cout << "diverged: " << error.what() << std::endl;
+    std::fflush(stdout);
+    std::_Exit(0);
+  }
+  Check(false, "no error");
+}
+
+Tensor Kept;
+
+void WrongShape() {
+  Diverge([](Group& world) {
+    Kept = distributed::all_reduce(world.rank() == 1 ? ones({3}) : ones({4}));
+  });
+}
+void WrongOrder() {
+  Diverge([](Group& world) {
+    Tensor a, b;
+    if (world.rank() == 1) b = distributed::all_gather(ones({2}));
+    a = distributed::all_reduce(ones({2}));
+    if (world.rank() != 1) b = distributed::all_gather(ones({2}));
+    Kept = sum(a) + sum(b);
+  });
+}
+void WrongBranch() {
+  Diverge([](Group& world) {
+    Tensor x = ones({4});
+    x = world.rank() == 1 ? exp(x) : x * Scalar(2.0);
+    if (world.rank() == 1) {
+      Kept = distributed::all_reduce(x, Reduction::kMax);
+    } else {
+      Kept = distributed::all_reduce(x);
+    }
+  });
+}
+void WrongReduction() {
+  Diverge([](Group& world) {
+    Kept =
+        distributed::all_reduce(ones({4}), world.rank() == 1 ? Reduction::kMean : Reduction::kSum);
+  });
+}
+void StepTooFew() {
+  Diverge([](Group& world) {
+    if (world.rank() == 1) distributed::shutdown();
+    Kept = distributed::all_reduce(ones({4}));
+  });
+}
+
+/// The last rank misbehaves in a step; the others get the right error, have their values from
+/// before it, and go on without it.
+void Fault(const std::function<void()>& misbehave) {
+  Group world = distributed::init();
+  const int bad = world.size() - 1;
+  Tensor weight = zeros({3});
+  auto train = [&](const Group& group, bool misbehaves) {
+    StepScope scope;
+    Tensor grad = distributed::all_reduce(ones({3}), Reduction::kSum, group);
+    weight.add_(grad);
+    if (misbehaves) misbehave();
+    scope.Mark();
+  };
+  for (int i = 0; i < 3; ++i) train(world, false);
+  CheckEqual(weight, std::vector<double>(3, 3.0 * world.size()));
+  const auto start = steady_clock::now();
+  bool raised = false;
+  try {
+    for (int i = 0; i < 3; ++i) train(world, world.rank() == bad && i == 0);
+    CheckEqual(weight, {});
+  } catch (const distributed::RankError& error) {
+    raised = true;
+    const auto ms =
+        std::chrono::duration_cast<std::chrono::milliseconds>(steady_clock::now() - start).count();
+    std::cout << "rank error after " << ms << " ms: " << error.what() << std::endl;
+    if (world.rank() != bad) {
+      Check(ms < kTimeout + 1000, "later than the time limit");
+      Check(error.ranks() == std::vector{bad}, "another rank is named");
+    }
+  }
+  Check(raised, "no error");
+  Check(world.failed() && world.steps() == 3, "steps " + std::to_string(world.steps()));
+  CheckEqual(weight, std::vector<double>(3, 3.0 * world.size()));  // undone
+  if (world.rank() == bad) std::_Exit(0);
+  Group rest = world.survivors();
+  Check(rest.size() == world.size() - 1, "survivors");
+  train(rest, false);
+  CheckEqual(weight, std::vector<double>(3, 4.0 * world.size() - 1));
+  std::cout << "survived" << std::endl;
+  std::_Exit(0);
+}
+
+void Killed() {
+  Fault([] { kill(getpid(), SIGKILL); });
+}
+void Exited() {
+  Fault([] { std::_Exit(7); });
+}
+void Late() {
+  Fault([] { std::this_thread::sleep_for(std::chrono::milliseconds(2 * kTimeout)); });
+}
+void Stopped() {
+  Fault([] {
+    const pid_t stopped = getpid();
+    if (fork() == 0) {
+      usleep(static_cast<useconds_t>(2000 * kTimeout));
+      kill(stopped, SIGCONT);
+      _exit(0);
+    }
+    raise(SIGSTOP);
+  });
+}
+
+/// An op fails on one rank alone.
+void Throws() {
+  Group world = distributed::init();
+  const int bad = world.size() - 1;
+  Tensor index = full({1}, Scalar(int64_t{world.rank() == bad ? 9 : 1}), DType::kI64);
+  mark_step(true);
+  try {
+    Tensor x = index_select(ones({4}), 0, index);
+    Kept = distributed::all_reduce(x);
+    mark_step(true);
+  } catch (const distributed::RankError& error) {
+    Check(world.rank() != bad, "a rank error instead of its own");
+    Check(error.ranks() == std::vector{bad}, std::string("another rank is named: ") + error.what());
+    Check(std::string(error.what()).find("failed: ") != std::string::npos, error.what());
+    std::cout << error.what() << std::endl;
+    std::_Exit(0);
+  } catch (const Error& error) {
+    Check(world.rank() == bad, error.what());
+    std::_Exit(0);
+  }
+  Check(false, "no error");
+}
+
+/// One rank compiles for longer than the time limit. Stands for a slow compiler.
+void SlowCompile() {
+  Group world = distributed::init();
+  Tensor x = ones({4});
+  if (world.rank() == 1) {
+    // A graph that takes this rank alone some time: lowered and compiled before it comes.
+    for (int i = 0; i < 20000; ++i) x = x + Scalar(0.0);
+  }
+  CheckEqual(distributed::all_reduce(x), std::vector<double>(4, world.size()));
+  distributed::shutdown();
+}
+
+/// Data parallel training of n ranks follows that of one rank with the whole batch.
+void Training() {
+  auto train = [](const Group* group) {
+    manual_seed(1);
+    nn::Sequential net(nn::Linear(6, 8), nn::Tanh(), nn::Linear(8, 1));
+    net->to(DType::kF64);
+    Tensor inputs = randn({16, 6}).to(DType::kF64), targets = sin(sum(inputs, {1}, true));
+    const int64_t rank = group ? group->rank() : 0, part = 16 / (group ? group->size() : 1);
+    std::optional<distributed::DataParallel> parallel;
+    if (group) {
+      if (rank != 0) {  // gets those of rank 0
+        NoGradGuard no_grad;
+        for (Tensor& parameter : net->parameters()) parameter.fill_(Scalar(0.5));
+      }
+      parallel.emplace(*net, *group);
+    }
+    optim::SGD optimizer(net->parameters(), {.lr = 0.1, .momentum = 0.9});
+    Tensor loss;
+    for (int i = 0; i < 20; ++i) {
+      step([&] {
+        optimizer.zero_grad();
+        Tensor y = net(inputs.narrow(0, rank * part, part));
+        loss = mean(square(y - targets.narrow(0, rank * part, part)));
+        loss.backward();
+        if (parallel) parallel->reduce_gradients();
+        optimizer.step();
+      });
+    }
+    Tensor total = sum(square(net(inputs) - targets));
+    return total.item().ToDouble();
+  };
+  const double alone = train(nullptr);
+  Group world = distributed::init();
+  const double together = train(&world);
+  Check(std::abs(alone - together) < 1e-9 * alone,
+        std::to_string(alone) + " alone, " + std::to_string(together) + " together");
+  Check(world.steps() == 21, "steps: " + std::to_string(world.steps()));
+  distributed::shutdown();
+}
+
+/// Many tensors in few messages have the bits of one by one.
+void Buckets() {
+  Group world = distributed::init();
+  config::Set("distributed.bucket_bytes", "100");
+  manual_seed(uint64_t(world.rank()));
+  std::vector<Tensor> tensors;
+  for (int64_t size : {1, 5, 40, 3, 0, 7}) tensors.push_back(randn({size, 2}));
+  tensors.push_back(randn({3}).to(DType::kF64));
+  std::vector<Tensor> together = distributed::all_reduce(tensors, Reduction::kMean);
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    Tensor one = distributed::all_reduce(tensors[i], Reduction::kMean);
+    Check(one.shape() == together[i].shape(), "shape");
+    Check(hammock::all(eq(one, together[i])).item().ToBool(), "tensor " + std::to_string(i));
+  }
+  distributed::shutdown();
+}
+
+/// A captured graph has its collectives, and a replay agrees on them too.
+void Captured() {
+  Group world = distributed::init();
+  auto graph = LazyGraphExecutor::Get()->Capture(
+      [](const std::vector<Tensor>& in) {
+        return std::vector<Tensor>{distributed::all_reduce(in[0]) * Scalar(2.0)};
+      },
+      {ones({2})});
+  mark_step(true);
+  Check(world.steps() == 0, "the capture ran a collective");
+  for (int i = 0; i < 3; ++i) {
+    CheckEqual(graph({ones({2})})[0], std::vector<double>(2, 2.0 * world.size()));
+  }
+  Check(world.steps() == 3, "steps");
+  distributed::shutdown();
+}
+
+void MissingRank() {
+  try {
+    distributed::init();
+  } catch (const distributed::RankError& error) {
+    std::cout << error.what() << std::endl;
+    std::_Exit(0);
+  }
+  Check(false, "no error");
+}
+
+}  // namespace
+
+int main(int, char** argv) {
+  const std::map<std::string, void (*)()> scenarios = {{"collectives", Collectives},
+                                                       {"sizes", Sizes},
+                                                       {"gradients", Gradients},
+                                                       {"groups", Groups},
+                                                       {"order", Order},
+                                                       {"bits", Bits},
+                                                       {"wrong_shape", WrongShape},
+                                                       {"wrong_order", WrongOrder},
+                                                       {"wrong_branch", WrongBranch},
+                                                       {"wrong_reduction", WrongReduction},
+                                                       {"step_too_few", StepTooFew},
+                                                       {"killed", Killed},
+                                                       {"exited", Exited},
+                                                       {"late", Late},
+                                                       {"stopped", Stopped},
+                                                       {"throws", Throws},
+                                                       {"slow_compile", SlowCompile},
+                                                       {"training", Training},
+                                                       {"buckets", Buckets},
+                                                       {"captured", Captured},
+                                                       {"missing_rank", MissingRank}};
+  try {
+    scenarios.at(argv[1])();
+  } catch (const std::exception& error) {
+    std::cerr << "unexpected: " << error.what() << std::endl;
+    return 1;
+  }
+  return 0;
+}
