@@ -51,6 +51,23 @@ expect("${output}" "cpu:0" "reference:0" "threads" "compiler")
 run(0 devices --json)
 json(name "${output}" devices 0 name)
 json(facts "${output}" devices 0 facts)
+json(engine "${output}" engines 0 name)
+
+# ---- launch: ranks with their numbers, the code of the first that failed, all of them to the end
+run(0 launch -n 2 sh -c "echo rank $RANK of $WORLD_SIZE; echo $LOCAL_RANK $1" name --flag)
+expect("${output}" "[0] rank 0 of 2\n" "[1] rank 1 of 2\n" "[1] 1 --flag")
+run(3 launch -n 2 sh -c "if [ $RANK = 0 ]; then exit 3; fi; sleep 1; printf survived")
+expect("${output}" "[1] survived\n")
+expect("${errors}" "rank 0 exited with 3")
+run(137 launch -n 1 sh -c "kill -9 $$")
+run(127 launch -n 1 no_such_program)
+run(2 launch -n 2)
+run(2 launch -n 0 true)
+run(1 launch -n 2 --hosts a,b true)
+file(WRITE ${FOLDER}/shell.sh "#!/bin/sh\necho \"on $1\"; exec sh -c \"$2\"\n")
+file(CHMOD ${FOLDER}/shell.sh PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE)
+run(0 launch -n 4 --hosts a,b --store ${FOLDER} --shell ${FOLDER}/shell.sh sh -c "echo \"it's $RANK, $LOCAL_RANK here\"")
+expect("${output}" "[1] on a\n" "[2] on b\n" "[3] it's 3, 1 here")
 
 # A device that fails leaves what it takes to run the same again. Sanitizers stop emulated kernels.
 if(NOT SANITIZE)

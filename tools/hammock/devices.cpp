@@ -7,6 +7,7 @@
 
 #include "commands.h"
 #include "hammock/device.h"
+#include "hammock/distributed/engine.h"
 #include "hammock/lazy/backend_interface.h"
 #include "hammock/metrics.h"
 
@@ -62,12 +63,22 @@ int Devices(const DevicesOptions& options) {
     for (const lazy::AbsentBackend& absent : lazy::AbsentBackends()) {
       std::cout << absent.name << "  (not here: " << absent.reason << ")\n";
     }
+    std::cout << "ranks\n";
+    for (const distributed::EngineFact& fact : distributed::DescribeEngines()) {
+      std::cout << fmt::format("  {:<14}{}{}\n", fact.name, fact.missing ? "missing: " : "",
+                               fact.text);
+    }
     return 0;
   }
   Json json = {{"devices", Json::array()}, {"absent", Json::array()}};
   for (const Device& device : hammock::Devices()) json["devices"].push_back(DeviceJson(device));
   for (const lazy::AbsentBackend& absent : lazy::AbsentBackends()) {
     json["absent"].push_back({{"name", absent.name}, {"reason", absent.reason}});
+  }
+  json["engines"] = Json::array();
+  for (const distributed::EngineFact& fact : distributed::DescribeEngines()) {
+    json["engines"].push_back(
+        {{"name", fact.name}, {"text", fact.text}, {"missing", fact.missing}});
   }
   std::cout << json.dump(2) << "\n";
   return 0;

@@ -59,6 +59,7 @@ struct AllOptions {
   ReportOptions report;
   CompileOptions compile;
   InspectOptions inspect;
+  LaunchOptions launch;
 };
 
 void AddLooking(CLI::App& app, AllOptions& all, int& result) {
@@ -115,6 +116,27 @@ void AddRunning(CLI::App& app, AllOptions& all, int& result) {
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   AddJson(bench, all.bench);
+}
+
+void AddLaunching(CLI::App& app, AllOptions& all, int& result) {
+  CLI::App* launch = Add(app, "launch", "Start a program as several ranks, and wait for them",
+                         all.launch, Launch, result);
+  launch->add_option("-n,--ranks", all.launch.ranks, "How many processes")
+      ->check(CLI::PositiveNumber)
+      ->required();
+  launch->add_option("--hosts", all.launch.hosts, "Hosts, separated by commas; else this one")
+      ->delimiter(',');
+  launch->add_option("--store", all.launch.store, "A folder that all hosts see, to meet in");
+  launch->add_option("--shell", all.launch.shell, "Runs a command line on a host")
+      ->capture_default_str();
+  launch->prefix_command();  // all that follows is the program's
+  launch->fallthrough(false);
+  launch->footer("hammock launch -n RANKS [OPTIONS] PROGRAM [ARGUMENTS...]");
+  launch->callback([&all, &result, launch] {
+    all.launch.program = launch->remaining();
+    if (all.launch.program.empty()) throw CLI::RequiredError("PROGRAM");
+    result = Launch(all.launch);
+  });
 }
 
 void AddReading(CLI::App& app, AllOptions& all, int& result) {
@@ -194,6 +216,7 @@ int main(int argc, char** argv) {
   int result = 0;
   AddLooking(app, all, result);
   AddRunning(app, all, result);
+  AddLaunching(app, all, result);
   AddReading(app, all, result);
   AddArchives(app, all, result);
   try {
