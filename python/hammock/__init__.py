@@ -72,10 +72,7 @@ from ._autograd import (  # noqa: E402
     checkpoint,
     enable_grad,
     grad,
-    hessian,
     inference_mode,
-    jacfwd,
-    jacrev,
     jvp,
     no_grad,
     set_grad_enabled,
@@ -87,6 +84,7 @@ from ._custom import CustomOp  # noqa: E402
 from ._execution import eager, expect_no_recompile, explain, no_execution, step  # noqa: E402
 from ._exchange import from_torch, to_torch  # noqa: E402
 from ._numbers import finfo, iinfo  # noqa: E402
+from ._vmap import hessian, jacfwd, jacrev, vmap  # noqa: E402
 
 half, float, double = float16, float32, float64
 short, int, long = int16, int32, int64

@@ -215,56 +215,6 @@ def jvp(function, primals, tangents):
     return unflatten(shape[0], outputs), unflatten(shape[0], derivatives)
 
 
-def jacrev(function, argnums=0):
-    """The Jacobian of a function of one result, row by row in reverse mode: the result's dims, then the argument's."""
-
-    def call(*args, **kwargs):
-        number = _selected(argnums, args)[0]
-        with enable_grad():
-            x = _variables([args[number]])[0]
-            y = function(*args[:number], x, *args[number + 1:], **kwargs)
-            flat = y.reshape([-1])
-            rows = []
-            for i in range(flat.numel()):
-                row, = _hammock.grad([flat[i]], [x], [], True, is_grad_needed([args[number]]), True)
-                rows.append(x.new_zeros(list(x.shape)) if row is None else row)
-        from . import stack
-
-        if not rows:
-            return x.new_zeros([*y.shape, *x.shape])
-        return stack(rows).reshape([*y.shape, *x.shape])
-
-    return functools.wraps(function)(call)
-
-
-def jacfwd(function, argnums=0):
-    """The same Jacobian, column by column in forward mode."""
-
-    def call(*args, **kwargs):
-        from . import stack, zeros_like
-
-        number = _selected(argnums, args)[0]
-        x = args[number]
-        columns, y = [], None
-        for i in range(x.numel()):
-            direction = zeros_like(x).reshape([-1])
-            direction[i] = 1
-            y, column = jvp(lambda z: function(*args[:number], z, *args[number + 1:], **kwargs), (x,),
-                            (direction.reshape(list(x.shape)),))
-            columns.append(column)
-        if not columns:
-            y = function(*args, **kwargs)
-            return x.new_zeros([*y.shape, *x.shape])
-        return stack(columns, -1).reshape([*y.shape, *x.shape])
-
-    return functools.wraps(function)(call)
-
-
-def hessian(function, argnums=0):
-    """The second derivatives of a function of one element."""
-    return jacrev(grad(function, argnums), argnums)
-
-
 def checkpoint(function, *args):
     """`function(*args)`, without keeping what its backward pass needs: that is computed again."""
     leaves, structure = flatten(list(args))
@@ -326,16 +276,18 @@ class Function:
         single = isinstance(result, Tensor)
         outputs = [result] if single else list(result)
 
-        def backward(saved, grads):
+        count = len(args)
+
+        def backward(saved, grads):  # lives as long as the history: holds no tensor
             ctx.saved_tensors = tuple(saved)
             try:
                 results = cls.backward(ctx, *grads)
             finally:
                 ctx.saved_tensors = ()
             results = list(results) if isinstance(results, (tuple, list)) else [results]
-            if len(results) != len(args):
+            if len(results) != count:
                 raise _hammock.ValueError(
-                    f"{cls.__name__}.backward: returned {len(results)} gradients for {len(args)} arguments of forward")
+                    f"{cls.__name__}.backward: returned {len(results)} gradients for {count} arguments of forward")
             return [results[i] for i in places]
 
         saved, ctx._to_save = list(ctx._to_save), ()

@@ -16,8 +16,7 @@ from typing import Any, Iterator, Sequence, overload
 from . import array_api as array_api, data as data, fft as fft, io as io, jit as jit, nn as nn
 from . import optim as optim, signal as signal
 from ._autograd import Function as Function, autocast as autocast, checkpoint as checkpoint
-from ._autograd import enable_grad as enable_grad, grad as grad, hessian as hessian
-from ._autograd import inference_mode as inference_mode, jacfwd as jacfwd, jacrev as jacrev, jvp as jvp
+from ._autograd import enable_grad as enable_grad, grad as grad, inference_mode as inference_mode, jvp as jvp
 from ._autograd import no_grad as no_grad, set_grad_enabled as set_grad_enabled
 from ._autograd import value_and_grad as value_and_grad, vjp as vjp
 from ._compile import compile as compile
@@ -26,6 +25,7 @@ from ._exchange import from_torch as from_torch, to_torch as to_torch
 from ._execution import eager as eager, expect_no_recompile as expect_no_recompile, explain as explain
 from ._execution import no_execution as no_execution, step as step
 from ._numbers import finfo as finfo, iinfo as iinfo
+from ._vmap import hessian as hessian, jacfwd as jacfwd, jacrev as jacrev, vmap as vmap
 
 _int = builtins.int
 _float = builtins.float

@@ -8,6 +8,7 @@
 #include "convert.h"
 #include "errors.h"
 #include "hammock/autocast.h"
+#include "hammock/vmap.h"
 #include "location.h"
 #include "parts.h"
 #include "release.h"
@@ -72,6 +73,38 @@ Tensors FinishFunction(const Tensors& inputs, const Tensors& outputs, const Tens
   return autograd::FinishFunction(context, inputs, outputs, CallBackward, Location());
 }
 
+SampleDims SampleDimsFrom(nb::handle dims) {
+  SampleDims result;
+  for (nb::handle dim : nb::borrow(dims)) {
+    result.push_back(dim.is_none() ? std::nullopt : std::optional(nb::cast<int64_t>(dim)));
+  }
+  return result;
+}
+
+Randomness RandomnessFrom(const std::string& name) {
+  if (name == "error") return Randomness::kError;
+  if (name == "different") return Randomness::kDifferent;
+  if (name == "same") return Randomness::kSame;
+  throw ValueError(ErrorCode::kValue,
+                   "vmap: randomness must be 'error', 'different' or 'same', not '" + name + "'");
+}
+
+/// `fn` returns its results and their dims, which are known once it was called.
+Tensors Vmap(nb::handle fn, nb::handle inputs, nb::handle in_dims, const std::string& randomness,
+             std::optional<int64_t> chunk_size) {
+  CallerLine line;
+  VmapOptions options{.in_dims = SampleDimsFrom(in_dims),
+                      .randomness = RandomnessFrom(randomness),
+                      .chunk_size = chunk_size};
+  TensorsFn call = [&, kept = Keep(fn)](const Tensors& tensors) {
+    nb::gil_scoped_acquire gil;
+    auto returned = nb::cast<nb::tuple>(nb::handle(kept.get())(nb::cast(tensors)));
+    options.out_dims = SampleDimsFrom(returned[1]);
+    return TensorsFrom(returned[0], "vmap");
+  };
+  return MapOver(call, TensorsFrom(inputs, "vmap"), options, Location());
+}
+
 /// A guard of C++ as a context manager: made by enter(), ended by exit().
 template <class Guard>
 struct Scope {
@@ -114,6 +147,8 @@ void AddAutograd(nb::module_& module) {
     return checkpoint(FunctionOf(fn, "checkpoint"), TensorsFrom(inputs, "checkpoint"), Location());
   });
   module.def("finish_function", FinishFunction);
+  module.def("vmap", Vmap, nb::arg("fn"), nb::arg("inputs"), nb::arg("in_dims"),
+             nb::arg("randomness"), nb::arg("chunk_size").none());
   module.def("is_grad_enabled", &AutoGradMode::is_enabled,
              "Whether ops of this thread record history.");
   nb::class_<Scope<AutoGradMode>>(module, "GradMode")

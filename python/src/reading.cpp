@@ -29,6 +29,12 @@ Scalar Item(const Tensor& tensor) {
   return held.item(Location());
 }
 
-void AddInterrupts() { SetWaitCheck(CheckSignals); }
+void AddInterrupts() {
+  SetWaitCheck(CheckSignals);
+  SetCollector([] {
+    nb::gil_scoped_acquire gil;
+    PyGC_Collect();
+  });
+}
 
 }  // namespace hammock::python

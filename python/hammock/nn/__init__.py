@@ -23,6 +23,7 @@ from .norm import (
 )
 from .pooling import *  # noqa: F403
 from .recurrent import GRU, LSTM, RNN
+from .stateless import functional_call, stack_module_state
 from .transformer import MultiheadAttention, TransformerEncoder, TransformerEncoderLayer
 
 if TYPE_CHECKING:  # classes that are made from a table
