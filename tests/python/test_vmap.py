@@ -77,6 +77,14 @@ def test_ensembles_train():
         nn.functional_call(models[0], {"w": x}, x)
 
 
+def test_attention_without_dropout_draws_nothing():
+    attention = nn.MultiheadAttention(8, 2)
+    x = hm.randn(3, 5, 2, 8)
+    for weights in (True, False):
+        one = lambda s: attention(s, s, s, need_weights=weights)[0]  # noqa: E731
+        assert hm.allclose(hm.vmap(one)(x), looped(one, x), atol=1e-5)
+
+
 def test_gradients_through():
     w = numbers(4).requires_grad_()
     x = numbers(3, 4).requires_grad_()

@@ -42,7 +42,7 @@ class MultiheadAttention(Module):
             scores = q @ k.transpose(-2, -1) * (q.shape[-1] ** -0.5)
             scores = scores if mask is None else scores + mask
             shown = scores.softmax(-1)
-            attended = hm.dropout(shown, self.dropout, self.training) @ v
+            attended = hm.dropout(shown, self.dropout, self.training and self.dropout > 0) @ v
             shown = shown.mean(1) if average_attn_weights else shown
         else:
             attended = hm.scaled_dot_product_attention(q, k, v, mask, self.dropout if self.training else 0.0,
