@@ -177,11 +177,11 @@ class Backend : public lazy::BackendImplInterface {
   std::string EagerFallbackDeviceType() const override { return "cpu"; }
 
   lazy::Capability QueryCapability(const Graph& graph, NodeId node,
-                                   const BackendDevice&) const override {
+                                   const BackendDevice& device) const override {
     if (ExpandsAttention(graph, graph[node]) || RunsInChunks(graph, graph[node])) return {};
     if (graph[node].op->IsComposite() && !RunsWhole(graph[node].op))
       return {lazy::Capability::Verdict::kExpand, ""};
-    std::string why_not = WhyNot(graph, node);
+    std::string why_not = WhyNot(graph, node, StateOf(device).machine.get());
     if (why_not.empty()) return {};
     return {lazy::Capability::Verdict::kRefuse, why_not};
   }

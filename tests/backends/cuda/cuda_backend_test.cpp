@@ -188,7 +188,7 @@ TEST_F(CudaDevice, SaysWhatItHas) {
     names.push_back(fact.name);
   }
   EXPECT_EQ(names, (std::vector<std::string>{"gpu", "device memory", "shared", "driver", "nvrtc",
-                                             "cublaslt", "cudnn", "nccl"}));
+                                             "cublaslt", "cudnn", "cufft", "nccl"}));
 }
 
 /// Large copies go through pinned memory, chunk by chunk, concurrently with the work.

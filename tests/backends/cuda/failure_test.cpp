@@ -304,7 +304,8 @@ TEST(CudaLibraries, AreFoundOrSaidToBeMissing) {
           << fact.name << ": " << fact.text;
     }
   }
-  EXPECT_EQ(names, (std::vector<std::string>{"driver", "nvrtc", "cublaslt", "cudnn", "nccl"}));
+  EXPECT_EQ(names,
+            (std::vector<std::string>{"driver", "nvrtc", "cublaslt", "cudnn", "cufft", "nccl"}));
 }
 
 }  // namespace

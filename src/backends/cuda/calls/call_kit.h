@@ -26,6 +26,7 @@ std::span<const CallEntry> AttentionCalls();
 std::span<const CallEntry> ConvolutionCalls();
 std::span<const CallEntry> CopyCalls();
 std::span<const CallEntry> ElementCalls();
+std::span<const CallEntry> FftCalls();
 std::span<const CallEntry> IndexCalls();
 std::span<const CallEntry> LoopCalls();
 std::span<const CallEntry> OrderCalls();

@@ -13,7 +13,7 @@ namespace {
 
 const CallEntry* FindEntry(const OpDef* op) {
   for (auto family :
-       {AttentionCalls(), ConvolutionCalls(), CopyCalls(), ElementCalls(), IndexCalls(),
+       {AttentionCalls(), ConvolutionCalls(), CopyCalls(), ElementCalls(), FftCalls(), IndexCalls(),
         LoopCalls(), OrderCalls(), MatMulCalls(), ScanCalls(), ScatterCalls(), WindowCalls()}) {
     for (const CallEntry& entry : family) {
       if (entry.op == op) return &entry;
@@ -27,6 +27,10 @@ bool IsReduction(const OpDef* op) {
   return op == &ops::kArgMax || op == &ops::kArgMin || op == &ops::kReduceSum ||
          op == &ops::kReduceProd || op == &ops::kReduceMax || op == &ops::kReduceMin ||
          op == &ops::kReduceAny || op == &ops::kReduceAll;
+}
+
+bool IsTransform(const OpDef* op) {
+  return op == &ops::kFftC2C || op == &ops::kFftR2C || op == &ops::kFftC2R;
 }
 
 }  // namespace
@@ -61,8 +65,9 @@ bool RunsWhole(const OpDef* op) {
   return op == &ops::kConvolutionWeightBackward || op == &ops::kMaxWindowBackward;
 }
 
-std::string WhyNot(const Graph& graph, NodeId id) {
+std::string WhyNot(const Graph& graph, NodeId id, const Machine* machine) {
   const GraphNode& node = graph[id];
+  if (machine && IsTransform(node.op)) return machine->WhyNoTransforms();
   for (GraphValue input : node.inputs) {
     if (input.node && InfoOf(graph.TypeOf(input).dtype()).bits % 8 != 0) {
       return "its operands have elements that are no bytes";

@@ -78,7 +78,8 @@ std::unique_ptr<Call> MakeCall(const Graph& graph, NodeId node, const CallContex
 /// Whether a call runs this composite without its expansion.
 bool RunsWhole(const OpDef* op);
 
-/// Why a node of a lowered graph cannot be run; empty if it can.
-std::string WhyNot(const Graph& graph, NodeId node);
+/// Why a node of a lowered graph cannot be run; empty if it can. Without a machine, by one that has
+/// all libraries.
+std::string WhyNot(const Graph& graph, NodeId node, const Machine* machine = nullptr);
 
 }  // namespace hammock::cuda

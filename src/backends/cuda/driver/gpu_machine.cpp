@@ -14,6 +14,7 @@
 #include "backends/cuda/driver/blas.h"
 #include "backends/cuda/driver/dnn.h"
 #include "backends/cuda/driver/driver.h"
+#include "backends/cuda/driver/fft.h"
 #include "backends/cuda/driver/gpu_graph.h"
 #include "backends/cuda/driver/nvrtc.h"
 #include "backends/cuda/driver/staging.h"
@@ -342,6 +343,19 @@ class GpuMachine : public Machine {
        [&](CUstream stream) { dnn_.Convolve(convolution, a, b, out, scratch, stream); });
   }
 
+  // ---- Transforms
+
+  std::shared_ptr<PreparedOp> Prepare(const Transform& transform) override {
+    Enter();
+    return fft_.Prepare(transform);
+  }
+  void RunTransform(const PreparedOp& transform, Address in, Address out,
+                    Address scratch) override {
+    Do(&transform, {in, out, scratch},
+       [&](CUstream stream) { Fft::Run(transform, in, out, scratch, stream); });
+  }
+  std::string WhyNoTransforms() const override { return WhyNoFft(); }
+
   // ---- CUDA graphs
 
   std::shared_ptr<CudaGraph> CaptureGraph(std::span<const Piece> pieces) override {
@@ -629,6 +643,7 @@ class GpuMachine : public Machine {
   std::array<GpuStream, kMostStreams> streams_;  // of work
   std::unique_ptr<Blas> blas_;
   Dnn dnn_;
+  Fft fft_;
   std::mutex lanes_mutex_;
   std::vector<std::unique_ptr<Lane>> lanes_;  // unused ones
   std::mutex code_mutex_;

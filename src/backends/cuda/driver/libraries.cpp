@@ -4,6 +4,7 @@
 
 #include "backends/cuda/driver/blas.h"
 #include "backends/cuda/driver/driver.h"
+#include "backends/cuda/driver/fft.h"
 #include "backends/cuda/driver/nvrtc.h"
 #include "base/library.h"
 #include "base/never_destroyed.h"
@@ -15,9 +16,9 @@ namespace {
 lazy::DeviceFact Found(const char* name, const std::string& text) { return {name, text, false}; }
 lazy::DeviceFact Missing(const char* name, const std::string& why) { return {name, why, true}; }
 
-/// 91002 -> "9.10.2"
-std::string DottedVersion(int64_t number) {
-  return fmt::format("{}.{}.{}", number / 10000, number / 100 % 100, number % 100);
+/// 91002 -> "9.10.2"; `major` is what the first part is multiplied by.
+std::string DottedVersion(int64_t number, int64_t major) {
+  return fmt::format("{}.{}.{}", number / major, number / 100 % (major / 100), number % 100);
 }
 
 std::string WithPath(const std::string& version, const Library& library) {
@@ -34,7 +35,7 @@ lazy::DeviceFact DescribeDriver() {
 
 /// The version of a library whose function returns it, or writes it to an address.
 lazy::DeviceFact DescribeVersion(const char* name, const std::vector<std::string>& files,
-                                 const char* returns, const char* writes) {
+                                 const char* returns, const char* writes, int64_t major = 10000) {
   Library library(files);
   size_t (*version)() = nullptr;
   int (*write_version)(int*) = nullptr;
@@ -47,7 +48,7 @@ lazy::DeviceFact DescribeVersion(const char* name, const std::vector<std::string
     if (write_version) write_version(&number);
   }
   if (!library.why_absent().empty()) return Missing(name, library.why_absent());
-  return Found(name, WithPath(DottedVersion(number), library));
+  return Found(name, WithPath(DottedVersion(number, major), library));
 }
 
 }  // namespace
@@ -58,6 +59,7 @@ std::vector<lazy::DeviceFact> DescribeLibraries() {
       WhyNoNvrtc().empty() ? Found("nvrtc", NvrtcVersion()) : Missing("nvrtc", WhyNoNvrtc()),
       DescribeVersion("cublaslt", BlasFiles(), "cublasLtGetVersion", nullptr),
       DescribeVersion("cudnn", {"libcudnn.so.9", "libcudnn.so"}, "cudnnGetVersion", nullptr),
+      DescribeVersion("cufft", FftFiles(), nullptr, "cufftGetVersion", 1000),
       DescribeVersion("nccl", {"libnccl.so.2", "libnccl.so"}, nullptr, "ncclGetVersion"),
   };
 }

@@ -8,7 +8,7 @@
 
 namespace hammock::cuda {
 
-/// One fact for the driver, NVRTC, cuBLASLt, cuDNN and NCCL: version and file, or why it is
+/// One fact for the driver, NVRTC, cuBLASLt, cuDNN, cuFFT and NCCL: version and file, or why it is
 /// missing. Opens all of them.
 std::vector<lazy::DeviceFact> DescribeLibraries();
 /// The versions that programs depend on, of what is opened in any case: driver and cuBLASLt.

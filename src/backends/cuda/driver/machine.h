@@ -113,7 +113,19 @@ struct Convolution {
   bool channels_last = false;  ///< in memory, of all three; sizes stay as they are
 };
 
-/// A matmul or convolution, prepared to run. Immutable.
+/// Fourier transforms of `batch` signals, not scaled. Strides and distances are in elements, which
+/// are complex or, on one side, real.
+struct Transform {
+  enum class Kind { kForward, kBackward, kToComplex, kToReal };
+  Kind kind = Kind::kForward;
+  DType dtype = DType::kF32;  ///< of the parts
+  Dims sizes;                 ///< up to three; several lie one after the other
+  int64_t batch = 1;
+  int64_t in_stride = 1, in_distance = 0;  ///< from element to element, from signal to signal
+  int64_t out_stride = 1, out_distance = 0;
+};
+
+/// A matmul, convolution or transform, prepared to run. Immutable.
 class PreparedOp {
  public:
   virtual ~PreparedOp() = default;
@@ -179,6 +191,13 @@ class Machine {
   virtual std::shared_ptr<PreparedOp> Prepare(const Convolution&) { return nullptr; }
   virtual void Convolve(const PreparedOp&, Address /*a*/, Address /*b*/, Address /*out*/,
                         Address /*scratch*/) {}
+
+  // ---- Transforms. Null as above; `in` may be overwritten where results are real.
+  virtual std::shared_ptr<PreparedOp> Prepare(const Transform&) { return nullptr; }
+  virtual void RunTransform(const PreparedOp&, Address /*in*/, Address /*out*/,
+                            Address /*scratch*/) {}
+  /// Empty if Prepare takes transforms.
+  virtual std::string WhyNoTransforms() const { return "this machine has none"; }
 
   // ---- CUDA graphs: the same work with the same addresses, in one call of the driver. A graph
   // belongs to the stream of the thread that captured it.

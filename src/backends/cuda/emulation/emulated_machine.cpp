@@ -8,11 +8,14 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <complex>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <map>
 #include <mutex>
+#include <numbers>
+#include <vector>
 
 #include "backends/cuda/device/device_text.h"
 #include "backends/cuda/emulation/fibres.h"
@@ -67,6 +70,59 @@ void MultiplyOf(const MatMul& p, const T* a, const T* b, const Out* bias, Out* o
         if (p.bias) made += Convert<Made>(bias[j]);
         if (p.relu && made < 0) made = 0;
         out[batch * p.out_batch + i * p.out_row + j] = Convert<Out>(made);
+      }
+    }
+  }
+}
+
+class EmulatedTransform : public PreparedOp {
+ public:
+  explicit EmulatedTransform(const Transform& transform) : transform(transform) {}
+  int64_t scratch_bytes() const override { return 64; }
+  const Transform transform;
+};
+
+/// By the definition, over all dims at once.
+template <class T>
+void TransformOf(const Transform& t, Address in, Address out) {
+  using Kind = Transform::Kind;
+  using Number = std::complex<T>;
+  using Wide = std::complex<double>;
+  const bool from_real = t.kind == Kind::kToComplex, to_real = t.kind == Kind::kToReal;
+  int64_t size = 1;
+  for (int64_t each : t.sizes) size *= each;
+  const int64_t bins = from_real || to_real ? size / 2 + 1 : size;
+  const double sign = t.kind == Kind::kForward || from_real ? -1 : 1;
+  auto turns = [&](int64_t j, int64_t k) {
+    double sum = 0;
+    for (int d = t.sizes.size(); d-- > 0;) {
+      sum += static_cast<double>(j % t.sizes[d] * (k % t.sizes[d]) % t.sizes[d]) /
+             static_cast<double>(t.sizes[d]);
+      j /= t.sizes[d];
+      k /= t.sizes[d];
+    }
+    return std::polar(1.0, sign * 2 * std::numbers::pi * sum);
+  };
+  for (int64_t row = 0; row < t.batch; ++row) {
+    std::vector<Wide> signal(size);
+    for (int64_t j = 0; j < (to_real ? bins : size); ++j) {
+      const int64_t at = row * t.in_distance + j * t.in_stride;
+      signal[j] = from_real ? Wide(reinterpret_cast<const T*>(in)[at])
+                            : Wide(reinterpret_cast<const Number*>(in)[at]);
+    }
+    for (int64_t j = 0; to_real && j < bins; ++j) {
+      const int64_t mirrored = (size - j) % size;
+      if (mirrored == j) signal[j] = signal[j].real();
+      signal[mirrored] = std::conj(signal[j]);
+    }
+    for (int64_t k = 0; k < (from_real ? bins : size); ++k) {
+      Wide sum = 0;
+      for (int64_t j = 0; j < size; ++j) sum += signal[j] * turns(j, k);
+      const int64_t at = row * t.out_distance + k * t.out_stride;
+      if (to_real) {
+        reinterpret_cast<T*>(out)[at] = static_cast<T>(sum.real());
+      } else {
+        reinterpret_cast<Number*>(out)[at] = Number(sum);
       }
     }
   }
@@ -242,6 +298,20 @@ class EmulatedMachine : public Machine {
       }
     });
   }
+
+  std::shared_ptr<PreparedOp> Prepare(const Transform& transform) override {
+    return std::make_shared<EmulatedTransform>(transform);
+  }
+  void RunTransform(const PreparedOp& transform, Address in, Address out, Address) override {
+    if (compiler_ == "none") return;
+    const Transform& t = static_cast<const EmulatedTransform&>(transform).transform;
+    if (t.dtype == DType::kF64) {
+      TransformOf<double>(t, in, out);
+    } else {
+      TransformOf<float>(t, in, out);
+    }
+  }
+  std::string WhyNoTransforms() const override { return ""; }
 
   int Stream() override { return threads_.Mine(); }
   int Streams() const override { return threads_.count(); }
