@@ -56,9 +56,10 @@ static_assert(sizeof(Note) == 32);
 
 // Tags: acts and their descriptions have those below kCalls, calls of acts the others.
 constexpr uint32_t kCalls = 0x10000000;
-constexpr uint32_t kActs = kCalls / 4;
+constexpr uint32_t kTagsOfAct = 8;
+constexpr uint32_t kActs = kCalls / kTagsOfAct;
 
-uint32_t ActTag(uint64_t number) { return static_cast<uint32_t>(number % kActs) * 4; }
+uint32_t ActTag(uint64_t number) { return static_cast<uint32_t>(number % kActs) * kTagsOfAct; }
 
 std::string RankList(const std::vector<int>& ranks) {
   return fmt::format("{} {}", ranks.size() == 1 ? "rank" : "ranks", fmt::join(ranks, ", "));
@@ -288,9 +289,9 @@ void Group::State::RaiseDiverged(Act& act, const std::vector<char>& notes) {
   ActText text = act.text_();
   const uint32_t tag = ActTag(act.number_);
   std::vector<std::vector<std::string>> collectives, ops;
-  std::vector<std::string> first = Gather(Joined(text.collectives), tag);
+  std::vector<std::string> first = Gather(Joined(text.collectives), tag + 1);
   for (const std::string& all : first) collectives.push_back(Lines(all));
-  for (const std::string& all : Gather(Joined(text.ops), tag + 2)) ops.push_back(Lines(all));
+  for (const std::string& all : Gather(Joined(text.ops), tag + 3)) ops.push_back(Lines(all));
   std::vector<std::string> camps;
   for (size_t i = 0; i < notes.size(); i += sizeof(Note))
     camps.emplace_back(&notes[i], sizeof(Note));

@@ -3,6 +3,7 @@
 #include <hammock/distributed.h>
 #include <hammock/distributed/data_parallel.h>
 #include <hammock/hammock.h>
+#include <hammock/op_builder.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -334,15 +335,27 @@ void Throws() {
   Check(false, "no error");
 }
 
-/// One rank compiles for longer than the time limit. Stands for a slow compiler.
+/// An op that takes long to compile.
+std::vector<Tensor> ExpandSlowly(const ExpandCall& call) {
+  std::this_thread::sleep_for(std::chrono::milliseconds(3000));
+  return {call.in[0] * Scalar(1.0)};
+}
+constinit const OpDef kSlow = {
+    .schema = "slow_to_compile(Tensor self) -> Tensor",
+    .rule = DTypeRule::kFloat,
+    .expand = ExpandSlowly,
+};
+const OpRegistrar registrar(kSlow);
+
+/// One rank compiles for longer than the time limit.
 void SlowCompile() {
   Group world = distributed::init();
+  world.barrier();
+  config::Set("distributed.timeout", "1200");
   Tensor x = ones({4});
-  if (world.rank() == 1) {
-    // A graph that takes this rank alone some time: lowered and compiled before it comes.
-    for (int i = 0; i < 20000; ++i) x = x + Scalar(0.0);
-  }
+  if (world.rank() == 1) x = Apply(kSlow, Location::current(), {x});
   CheckEqual(distributed::all_reduce(x), std::vector<double>(4, world.size()));
+  config::Set("distributed.timeout", "60000");
   distributed::shutdown();
 }
 
