@@ -28,9 +28,9 @@ int Devices(const DevicesOptions& options);
 
 struct LaunchOptions {
   int ranks = 1;
-  std::vector<std::string> hosts;    ///< empty: this one; ranks are spread over them in blocks
-  std::string store;                 ///< folder that all hosts see; empty: a temporary one
-  std::string shell = "ssh";         ///< runs a command line on a host
+  std::string hosts;          ///< "a,b"; empty: this one; ranks are spread over them in blocks
+  std::string store;          ///< folder that all hosts see; empty: a temporary one
+  std::string shell = "ssh";  ///< runs a command line on a host
   std::vector<std::string> program;  ///< and its arguments
 };
 /// The exit code is that of the first rank that did not end well.

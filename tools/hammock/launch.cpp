@@ -38,6 +38,17 @@ std::string Quoted(const std::string& word) {
   return text + "'";
 }
 
+/// The names between commas; one that is empty where there are none.
+std::vector<std::string> HostsIn(const std::string& text) {
+  std::vector<std::string> hosts;
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t end = std::min(text.find(',', begin), text.size());
+    hosts.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return hosts;
+}
+
 /// Another host's shell gets the variables and the program as text; it starts in the same folder.
 std::vector<std::string> OnHost(const std::string& shell, const std::string& host,
                                 const std::vector<std::string>& variables,
@@ -145,9 +156,9 @@ class MeetingFolder {
 
 int Launch(const LaunchOptions& options) {
   MeetingFolder folder(options);
-  const size_t hosts = std::max<size_t>(options.hosts.size(), 1);
+  const std::vector<std::string> hosts = HostsIn(options.hosts);
   const auto count = static_cast<size_t>(options.ranks);
-  const size_t each = (count + hosts - 1) / hosts;
+  const size_t each = (count + hosts.size() - 1) / hosts.size();
   std::vector<Rank> ranks;
   for (size_t i = 0; i < count; ++i) {
     const std::vector<std::string> variables = {
@@ -157,7 +168,7 @@ int Launch(const LaunchOptions& options) {
       ranks.push_back(Start(variables, options.program));
     } else {
       ranks.push_back(
-          Start({}, OnHost(options.shell, options.hosts[i / each], variables, options.program)));
+          Start({}, OnHost(options.shell, hosts[i / each], variables, options.program)));
     }
   }
   for (int signal : {SIGINT, SIGTERM, SIGHUP}) {

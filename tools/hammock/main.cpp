@@ -124,8 +124,7 @@ void AddLaunching(CLI::App& app, AllOptions& all, int& result) {
   launch->add_option("-n,--ranks", all.launch.ranks, "How many processes")
       ->check(CLI::PositiveNumber)
       ->required();
-  launch->add_option("--hosts", all.launch.hosts, "Hosts, separated by commas; else this one")
-      ->delimiter(',');
+  launch->add_option("--hosts", all.launch.hosts, "Hosts, separated by commas; else this one");
   launch->add_option("--store", all.launch.store, "A folder that all hosts see, to meet in");
   launch->add_option("--shell", all.launch.shell, "Runs a command line on a host")
       ->capture_default_str();
