@@ -10,6 +10,7 @@
 #include "ir/primitives.h"
 #include "ops/kit/compose.h"
 #include "ops/nn/attention_node.h"
+#include "ops/primitives/collectives.h"
 
 namespace hammock::vmap_rules {
 
@@ -94,6 +95,16 @@ Tensors BatchFirst(const BatchCall& call) {
   return ApplyMulti(call.op, Location(), in, call.attrs);
 }
 
+/// Ops on parts along dim 0: the samples go behind it meanwhile.
+Tensors BatchBehindFirst(const BatchCall& call) {
+  auto exchanged = [](const Tensor& x) {
+    Dims dims = {1, 0};
+    for (int d = 2; d < x.dim(); ++d) dims.push_back(d);
+    return Permuted(x, dims);
+  };
+  return {exchanged(ApplyMulti(call.op, Location(), Tensors{exchanged(call[0])}, call.attrs)[0])};
+}
+
 struct Row {
   const OpDef& op;
   BatchFn rule;
@@ -126,6 +137,12 @@ const Row kRules[] = {
 
     {kCholesky, BatchLeading}, {kLu, BatchLeading}, {kQr, BatchLeading}, {kEigh, BatchLeading},
     {kSvd, BatchLeading}, {kSolveTriangular, BatchLeading},
+
+    {kFftC2C, BatchAlong<0>}, {kFftR2C, BatchAlong<0>}, {kFftC2R, BatchAlong<0>},
+
+    {kAllReduce, BatchLeading}, {kCollectiveBroadcast, BatchLeading},
+    {kCollectivePermute, BatchLeading}, {kAllGather, BatchBehindFirst},
+    {kReduceScatter, BatchBehindFirst}, {kAllToAll, BatchBehindFirst},
 
     {kCond, BatchCond}, {kWhile, BatchWhile}, {kLoop, BatchLoop},
     {kRequire, BatchFirst}, {kBarrier, BatchFirst},
