@@ -103,7 +103,7 @@ TEST(Fft, RealNumbersHaveTheSpectrumOfComplexOnes) {
 
 TEST(Fft, LongSignalsComeBack) {
   // Rows in parts, a prime, a row that no cache holds, several of them.
-  for (int64_t size : {1 << 14, 10007, 30030, 1 << 17}) {
+  for (int64_t size : {1 << 14, 2003, 30030, 1 << 17}) {
     for (int64_t rows : {1, 3}) {
       Tensor x = Numbers({rows, size}, c64), r = Numbers({rows, size}, f32);
       EXPECT_LT(Distance(fft_ifft(fft_fft(x)), x), 2e-5) << size;
