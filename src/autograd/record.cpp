@@ -189,8 +189,7 @@ class OpEntry : public TapeEntry {
       save(Value{NodePtr(const_cast<Node*>(&node)), static_cast<uint32_t>(i)});
     }
   }
-  void Save(const Node& node, const Operands& operands) {
-    ThreadContext& context = Context();
+  void Save(ThreadContext& context, const Node& node, const Operands& operands) {
     held_by_ = &context;
     held_epoch_ = context.held_epoch;
     EachRead(node, operands, [&](Value value) {
@@ -326,15 +325,19 @@ TapePtr RecordHistory(const Node& node, const Operands& operands) {
   bool any_float = false;
   for (int i = 0; i < node.num_outputs(); ++i) any_float |= IsFloatOrComplex(node.shape(i).dtype());
   if (!any_float) return {};
-  const ThreadContext& context = Context();
-  if (context.mapping) [[unlikely]]
-    NoteHistory(*context.mapping, node, operands);
   auto* entry = new OpEntry(SignatureOf(node, operands), node, operands);
   TapePtr result = TapePtr::Adopt(entry);
+  ThreadContext& context = Context();
+  auto bits = [](const void* pointer) { return reinterpret_cast<uintptr_t>(pointer); };
+  if ((bits(context.mapping) | bits(context.checkpoint)) == 0) [[likely]] {
+    entry->Save(context, node, operands);
+    return result;
+  }
+  if (context.mapping) NoteHistory(*context.mapping, node, operands);
   if (context.checkpoint) {
     entry->SaveIn(*context.checkpoint, node, operands);
   } else {
-    entry->Save(node, operands);
+    entry->Save(context, node, operands);
   }
   return result;
 }
