@@ -7,7 +7,7 @@ from . import array_api as array_api, data as data, fft as fft, io as io, jit as
 from . import optim as optim, signal as signal
 from ._autograd import Function as Function, autocast as autocast, checkpoint as checkpoint
 from ._autograd import enable_grad as enable_grad, grad as grad, inference_mode as inference_mode, jvp as jvp
-from ._autograd import no_grad as no_grad, set_grad_enabled as set_grad_enabled
+from ._autograd import set_grad_enabled as set_grad_enabled
 from ._autograd import value_and_grad as value_and_grad, vjp as vjp
 from ._compile import compile as compile
 from ._custom import CustomOp as CustomOp
@@ -50,6 +50,12 @@ class Generator:
     offset: _int
     def __init__(self, seed: _int = 0) -> None: ...
     def manual_seed(self, seed: _int) -> None: ...
+
+class no_grad:
+    def __init__(self, function: Any = None) -> None: ...
+    def __enter__(self) -> None: ...
+    def __exit__(self, *exception: Any) -> None: ...
+    def __call__(self, function: Any) -> Any: ...
 
 class Op:
     schemas: tuple[str, ...]

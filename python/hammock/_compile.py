@@ -63,22 +63,35 @@ def _names_of(code):
     return names
 
 
-def _holders_in(function):
-    """Modules, optimisers and tensors that a function refers to: by its closure, its globals, and its object."""
+def _holders_in(function, seen=None):
+    """Modules, optimisers and tensors that a function refers to: by its closure, its globals, its object, and by other
+    functions that it refers to, decorated ones too."""
+    seen = set() if seen is None else seen
     if isinstance(function, types.MethodType):
         yield function.__self__
         function = function.__func__
+    if isinstance(function, functools.partial):
+        yield from (*function.args, *function.keywords.values())
+        yield from _holders_in(function.func, seen)
+        return
     if not isinstance(function, types.FunctionType):
         yield function
         return
+    if function in seen:
+        return
+    seen.add(function)
+    values = []
     for cell in function.__closure__ or ():
         try:
-            yield cell.cell_contents
+            values.append(cell.cell_contents)
         except ValueError:  # not yet assigned
             pass
-    for name in _names_of(function.__code__):
-        if name in function.__globals__:
-            yield function.__globals__[name]
+    values += [function.__globals__[name] for name in _names_of(function.__code__) if name in function.__globals__]
+    for value in values:
+        if not isinstance(value, (types.FunctionType, types.MethodType, functools.partial)):
+            yield value
+        elif not (getattr(value, "__module__", None) or "").startswith("hammock."):
+            yield from _holders_in(value, seen)
 
 
 def _holds_state(value):

@@ -25,7 +25,10 @@ export PYTHONPATH="$build/python/package" PYTHONDONTWRITEBYTECODE=1
 export ARRAY_API_TESTS_MODULE=hammock.array_api HAMMOCK_DEVICE=cpu
 (cd "$root" && "$python" -m pytest -p no:cacheprovider tests/python/test_array_api.py) || exit 1
 options=(-q -p no:cacheprovider --disable-deadline)
-"$python" -c 'from hammock.array_api import fft' 2> /dev/null || options+=(--disable-extension fft)
+if ! "$python" -c 'import hammock.array_api as xp; xp.fft' 2> /dev/null; then
+  echo "the extension fft is left out: there is no hm.fft"
+  options+=(--disable-extension fft --deselect 'array_api_tests/test_has_names.py::test_has_names[fft-')
+fi
 reports=()
 cd "$suite" || exit 1
 for seed in ${SEEDS:-1 2 3}; do

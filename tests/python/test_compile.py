@@ -1,5 +1,6 @@
 """Steps, compiled functions and guards."""
 
+import functools
 import gc
 import weakref
 
@@ -157,3 +158,24 @@ def test_eager_mode_and_settings():
     assert hm.cache_stats()["entries"] > 0 and hm.metrics.counter("no such counter") is None and hm.metrics.report()
     x = hm.ones(2) + 1
     assert "add" in hm.graph_text([x])
+
+
+def test_state_is_found_behind_decorators_and_helpers():
+    net = nn.Linear(2, 1)
+    scale = hm.tensor(2.0)
+
+    def helper(x):
+        return net(x) * scale
+
+    @hm.compile
+    @hm.no_grad()
+    def infer(x):
+        return helper(x)
+
+    partial = hm.compile(functools.partial(lambda layer, x: layer(x), net))
+    x = hm.ones(1, 2)
+    for _ in range(2):
+        assert hm.allclose(infer(x), net(x) * 2) and hm.allclose(partial(x), net(x))
+        with hm.no_grad():
+            net.weight += 1
+    assert infer.traces == 1

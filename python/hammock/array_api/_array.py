@@ -130,7 +130,7 @@ class Array(Tensor):
 
     def __getitem__(self, key, /):
         if _selects_nothing(self, key):
-            return Array(Tensor.__getitem__(self.reshape((-1, *self.shape[key.ndim :])), slice(0, 0)))
+            return Array(_hammock.ops["zeros"]((0, *self.shape[key.ndim :]), dtype=self.dtype, device=self.device))
         dims, key = _forward(self, key)
         return Array(Tensor.__getitem__(self.flip(dims) if dims else self, key))
 
@@ -180,7 +180,7 @@ def _selects_nothing(array, key):
     """Whether a mask has a dim of size zero where the array has another size, which the standard allows."""
     if not (isinstance(key, Tensor) and key.dtype is _hammock.bool and 0 in key.shape and key.ndim <= array.ndim):
         return False
-    return all(size in (0, of_array) for size, of_array in zip(key.shape, array.shape)) and 0 not in array.shape
+    return all(size in (0, of_array) for size, of_array in zip(key.shape, array.shape))
 
 
 def _dims_taken(part):

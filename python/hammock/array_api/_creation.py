@@ -101,6 +101,7 @@ def full_like(x, /, fill_value, *, dtype=None, device=None):
 def eye(n_rows, n_cols=None, /, *, k=0, dtype=None, device=None):
     """Ones on the `k`-th diagonal, zeros elsewhere."""
     n_cols = n_rows if n_cols is None else n_cols
+    k = max(-n_rows, min(k, n_cols))  # diagonals outside are all empty
     rows = hm.arange(n_rows, device=device).unsqueeze(1)
     columns = hm.arange(n_cols, device=device).unsqueeze(0)
     return Array((columns - rows == k).to(dtype or _hammock.float32))

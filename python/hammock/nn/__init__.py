@@ -1,30 +1,54 @@
 """Modules and layers, with PyTorch's names, arguments, defaults and state dicts."""
 
+# `X as X` is how type checkers know that a name is public.
 from typing import TYPE_CHECKING, Any
 
-from . import functional, init, utils
+from . import functional as functional, init as init, utils as utils
 from .activation import *  # noqa: F403
-from .containers import ModuleDict, ModuleList, ParameterList, Sequential
-from .conv import Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
-from .convert import from_torch
-from .linear import Bilinear, Embedding, Flatten, Identity, Linear, Unflatten
+from .containers import (
+    ModuleDict as ModuleDict,
+    ModuleList as ModuleList,
+    ParameterList as ParameterList,
+    Sequential as Sequential,
+)
+from .conv import (
+    Conv1d as Conv1d,
+    Conv2d as Conv2d,
+    Conv3d as Conv3d,
+    ConvTranspose1d as ConvTranspose1d,
+    ConvTranspose2d as ConvTranspose2d,
+    ConvTranspose3d as ConvTranspose3d,
+)
+from .convert import from_torch as from_torch
+from .linear import (
+    Bilinear as Bilinear,
+    Embedding as Embedding,
+    Flatten as Flatten,
+    Identity as Identity,
+    Linear as Linear,
+    Unflatten as Unflatten,
+)
 from .loss import *  # noqa: F403
-from .module import Module, Parameter
+from .module import Module as Module, Parameter as Parameter
 from .norm import (
-    BatchNorm1d,
-    BatchNorm2d,
-    BatchNorm3d,
-    GroupNorm,
-    InstanceNorm1d,
-    InstanceNorm2d,
-    InstanceNorm3d,
-    LayerNorm,
-    RMSNorm,
+    BatchNorm1d as BatchNorm1d,
+    BatchNorm2d as BatchNorm2d,
+    BatchNorm3d as BatchNorm3d,
+    GroupNorm as GroupNorm,
+    InstanceNorm1d as InstanceNorm1d,
+    InstanceNorm2d as InstanceNorm2d,
+    InstanceNorm3d as InstanceNorm3d,
+    LayerNorm as LayerNorm,
+    RMSNorm as RMSNorm,
 )
 from .pooling import *  # noqa: F403
-from .recurrent import GRU, LSTM, RNN
-from .stateless import functional_call, stack_module_state
-from .transformer import MultiheadAttention, TransformerEncoder, TransformerEncoderLayer
+from .recurrent import GRU as GRU, LSTM as LSTM, RNN as RNN
+from .stateless import functional_call as functional_call, stack_module_state as stack_module_state
+from .transformer import (
+    MultiheadAttention as MultiheadAttention,
+    TransformerEncoder as TransformerEncoder,
+    TransformerEncoderLayer as TransformerEncoderLayer,
+)
 
 if TYPE_CHECKING:  # classes that are made from a table
     def __getattr__(name: str) -> Any: ...
