@@ -48,10 +48,12 @@ class Watchdog {
       TimeLimit* limit = calling_ = *late;
       lock.unlock();
       const bool goes_on = limit->goes_on_ && limit->goes_on_();
-      if (!goes_on) limit->expired_();
+      const bool was_extended = limit->is_extended_;  // the time counts anew from the end of that
+      if (!goes_on && !was_extended) limit->expired_();
       lock.lock();
-      limit->is_called_ = !goes_on;
-      if (goes_on) limit->end_ = std::chrono::steady_clock::now() + limit->limit_;
+      limit->is_called_ = !goes_on && !was_extended;
+      limit->is_extended_ = goes_on;
+      limit->end_ = std::chrono::steady_clock::now() + (goes_on ? kLook * 4 : limit->limit_);
       calling_ = nullptr;
       changed_.notify_all();
     }

@@ -7,7 +7,8 @@
 namespace hammock::distributed {
 
 /// While one lives, `expired` is called, once and by another thread, if the call takes longer than
-/// `limit`, unless `goes_on` says that the time does not count. Both must not throw.
+/// `limit`, unless `goes_on` says that the time does not count: it begins anew then. Both must not
+/// throw.
 class TimeLimit {
  public:
   TimeLimit(std::chrono::milliseconds limit, std::function<void()> expired,
@@ -24,6 +25,7 @@ class TimeLimit {
   const std::function<bool()> goes_on_;
   std::chrono::steady_clock::time_point end_;
   bool is_called_ = false;
+  bool is_extended_ = false;
 };
 
 }  // namespace hammock::distributed
