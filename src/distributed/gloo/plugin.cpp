@@ -8,6 +8,7 @@
 #include <gloo/types.h>
 
 #include <chrono>
+#include <csignal>
 #include <cstring>
 #include <mutex>
 #include <stdexcept>
@@ -198,7 +199,16 @@ class GlooEngine : public Engine {
   bool closed_ = false;
 };
 
+/// Gloo writes to sockets that the other side may have closed: that is to be an error of the call.
+void IgnoreBrokenPipes() {
+  struct sigaction present;
+  const bool is_default = sigaction(SIGPIPE, nullptr, &present) == 0 &&
+                          (present.sa_flags & SA_SIGINFO) == 0 && present.sa_handler == SIG_DFL;
+  if (is_default) signal(SIGPIPE, SIG_IGN);
+}
+
 std::unique_ptr<Engine> Connect(const EngineSpec& spec) {
+  IgnoreBrokenPipes();
   return std::make_unique<GlooEngine>(spec);
 }
 
