@@ -145,8 +145,13 @@ void PluginBackend::Call(const char* function, State& state, F call, const Graph
   ThrowIfLost();
   auto raise = [&](HammockStatus status, const ErrorText& error) {
     const bool has_node = graph && error.node() >= 0 && error.node() < graph->size();
+    // A lack of memory keeps its class, by which memory is freed and the call made again.
+    const bool names_node = has_node && status != HAMMOCK_OUT_OF_MEMORY;
     std::shared_ptr<Error> thrown =
-        ErrorOf(status, error.text(), error.op(), has_node ? error.node() : -1);
+        ErrorOf(status, error.text(), error.op(), names_node ? error.node() : -1);
+    if (has_node && !names_node) {
+      thrown->SetWhere(WhereText((*graph)[NodeId(error.node())].location));
+    }
     if (error.text().empty()) thrown->AddNote(fmt::format("in `{}` of {}", function, table_.name));
     thrown->Raise();
   };
