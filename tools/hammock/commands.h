@@ -87,6 +87,26 @@ struct ExplainOptions {
 };
 int Explain(const ExplainOptions& options);
 
+struct ConformOptions {
+  std::string plugin;
+  std::string level = "bronze";
+  std::string junit, html;  ///< files to write
+  std::string only;         ///< one rule, of any level
+  std::string rule;         ///< only this one, in this process
+  int timeout = 600;        ///< of a rule, in seconds
+  bool list = false;
+  bool measure = false;
+};
+/// 1 where a rule is broken.
+int Conform(const ConformOptions& options);
+
+struct NewBackendOptions {
+  std::string name;
+  std::string folder;  ///< empty: the name
+};
+/// Writes a project with a plug-in.
+int NewBackend(const NewBackendOptions& options);
+
 struct ReportOptions {
   std::string profile;
   std::string output;

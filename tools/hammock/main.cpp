@@ -60,6 +60,8 @@ struct AllOptions {
   CompileOptions compile;
   InspectOptions inspect;
   LaunchOptions launch;
+  NewBackendOptions new_backend;
+  ConformOptions conform;
 };
 
 void AddLooking(CLI::App& app, AllOptions& all, int& result) {
@@ -170,6 +172,30 @@ void AddArchives(CLI::App& app, AllOptions& all, int& result) {
   inspect->add_option("FILE", all.inspect.archive)->required();
 }
 
+void AddPlugins(CLI::App& app, AllOptions& all, int& result) {
+  CLI::App* made = Add(app, "new-backend", "Write a project with a plug-in for a device of yours",
+                       all.new_backend, NewBackend, result);
+  made->add_option("NAME", all.new_backend.name, "Of the device")->required();
+  made->add_option("-o,--output", all.new_backend.folder, "The folder to write; NAME if none");
+
+  CLI::App* conform =
+      Add(app, "conform", "Check a plug-in rule by rule, each in a process of its own", all.conform,
+          Conform, result);
+  conform->add_option("--plugin", all.conform.plugin, "The library");
+  conform->add_option("--level", all.conform.level)
+      ->check(CLI::IsMember({"bronze", "silver", "gold"}))
+      ->capture_default_str();
+  conform->add_option("--junit", all.conform.junit, "An XML file to write");
+  conform->add_option("--html", all.conform.html, "A page to write");
+  conform->add_option("--timeout", all.conform.timeout, "Of a rule, in seconds")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  conform->add_option("--rule", all.conform.only, "Only this rule");
+  conform->add_flag("--list", all.conform.list, "List the rules");
+  conform->add_flag("--measure", all.conform.measure, "Measure it beside `cpu`");
+  conform->add_option("--in-process", all.conform.rule, "One rule, in this process: for debuggers");
+}
+
 /// A list of paths.
 void AddLibraries(CLI::App& app, const char* name, const char* text,
                   std::vector<std::string>& libraries) {
@@ -218,6 +244,7 @@ int main(int argc, char** argv) {
   AddLaunching(app, all, result);
   AddReading(app, all, result);
   AddArchives(app, all, result);
+  AddPlugins(app, all, result);
   try {
     app.parse(argc, argv);
     return std::cout.flush() ? result : 1;

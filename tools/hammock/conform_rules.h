@@ -1,0 +1,31 @@
+#pragma once
+/// The rules that `hammock conform` checks, one by one.
+
+#include <span>
+#include <string>
+
+namespace hammock::tool {
+
+enum class ConformLevel { kBronze, kSilver, kGold };
+
+/// A check opens the plug-in itself and returns what is wrong; empty: nothing. It runs in a process
+/// of its own. What it throws is a finding too, but for SkippedRule.
+struct ConformRule {
+  const char* name;
+  const char* area;
+  ConformLevel level;
+  const char* doc;
+  std::string (*check)(const std::string& plugin);
+};
+
+/// The plug-in does not offer what the rule is about.
+struct SkippedRule {
+  std::string why;
+};
+
+std::span<const ConformRule> ConformRules();
+
+/// Times on the device and on `cpu`, for people: a line each.
+std::string Measurements(const std::string& plugin);
+
+}  // namespace hammock::tool
