@@ -90,6 +90,7 @@ function(hammock_bench name)
 endfunction()
 
 # hammock_test(name sources...): one GoogleTest program, linked with all code, hidden parts included.
+# HAMMOCK_TEST_PROPERTIES are those of its tests.
 function(hammock_test name)
   add_executable(${name} ${ARGN})
   hammock_defaults(${name})
@@ -105,7 +106,7 @@ function(hammock_test name)
     set_tests_properties(${name} PROPERTIES TIMEOUT 3600 ${environment})
   else()
     gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 120
-      PROPERTIES TIMEOUT 900 ${environment})
+      PROPERTIES TIMEOUT 900 ${environment} ${HAMMOCK_TEST_PROPERTIES})
   endif()
 endfunction()
 

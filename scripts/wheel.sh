@@ -5,7 +5,7 @@
 #   wheel.sh                                       for python3
 #   PYTHON=python3.13 DEBIAN=trixie wheel.sh       for the Python of Debian 13, tried there
 #
-# A first run compiles all of Hammock in build/wheel; later ones only what changed.
+# It compiles all of Hammock in build/wheel.
 set -euo pipefail
 
 root="$(cd "$(dirname "$0")/.." && pwd)"

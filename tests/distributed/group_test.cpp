@@ -187,11 +187,11 @@ TEST(GroupOfThreads, GivesUpAfterTheTimeLimit) {
 }
 
 TEST(GroupOfThreads, WaitsForARankThatIsBusy) {
-  config::Override timeout("distributed.timeout", "200");
+  config::Override timeout("distributed.timeout", "1000");
   AsRanks([](Group::State& group) {
     if (group.rank == 1) {
       Group::State::Busy busy(group);
-      std::this_thread::sleep_for(std::chrono::milliseconds(600));
+      std::this_thread::sleep_for(std::chrono::milliseconds(2000));
     }
     group.Agree("barrier");
   });

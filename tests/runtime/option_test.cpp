@@ -264,7 +264,7 @@ TEST(OptionOfALibrary, IsThereWhenItIsLoaded) {
   ChildResult result = Child("get=plug.size open get=plug.size read set plug.size=5 read");
   ASSERT_TRUE(Succeeded(result));
   EXPECT_EQ(result.output,
-            "config: no option 'plug.size', did you mean 'cpu.gdb'?\n"
+            "config: no option 'plug.size', did you mean 'plugins'?\n"
             "plug.size = 3 (default)\nread 3\nread 5\n");
 }
 
