@@ -135,6 +135,13 @@ constexpr Sample kSamples[] = {
       %9 = cast %8 {dtype=bf16} : bf16[8,4]
       %10 = dot_general %3, %4 {a_contract=[1], b_contract=[1], a_batch=[], b_batch=[]} : f32[8,4]
       return %9, %10)"},
+    {"a 16-bit vector and a matrix", R"(
+      %0 = input : bf16[1,16]
+      %1 = input : bf16[40,16]
+      %2 = cast %0 {dtype=f32} : f32[1,16]
+      %3 = cast %1 {dtype=f32} : f32[40,16]
+      %4 = dot_general %2, %3 {a_contract=[1], b_contract=[1], a_batch=[], b_batch=[]} : f32[1,40]
+      return %4)"},
     {"attention on parts of a projection", R"(
       %0 = input : bf16[2,20,96]
       %1 = reshape %0 {sizes=[2,20,3,2,16]} : bf16[2,20,3,2,16]
