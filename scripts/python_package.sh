@@ -25,7 +25,7 @@ headers="$("$python" -c 'import sysconfig; print(sysconfig.get_path("include"))'
 if [ ! -x "$venv/bin/python" ]; then
   "$python" -m venv "$venv" > /dev/null || skip "$python cannot make a virtual environment"
 fi
-if ! "$venv/bin/python" -c 'import nanobind, numpy, pytest, hypothesis' 2> /dev/null; then
+if ! "$venv/bin/python" -c "import $(IFS=,; echo "${packages[*]}")" 2> /dev/null; then
   "$venv/bin/python" -m pip install -q --disable-pip-version-check "${packages[@]}" > "$folder/pip.log" 2>&1 ||
     skip "pip finds no index with ${packages[*]}; see $folder/pip.log"
 fi
