@@ -92,7 +92,14 @@ Plugin Register(const HammockPlugin* (*entry)(const HammockHost* host), const st
   Plugin plugin{table.name, table.version ? table.version : "", source,
                 static_cast<int>(table.version_major), static_cast<int>(table.version_minor)};
   // For ever: its data may outlive everything else, and it was handed pointers of the host.
-  lazy::RegisterBackend(new PluginBackend(table, std::move(host), source));
+  static auto& backends = NeverDestroyed<std::vector<std::unique_ptr<PluginBackend>>>();
+  auto backend = std::make_unique<PluginBackend>(table, std::move(host), source);
+  PluginBackend* kept = backend.get();
+  {
+    std::lock_guard lock(Mutex());
+    backends.push_back(std::move(backend));
+  }
+  lazy::RegisterBackend(kept);
   std::lock_guard lock(Mutex());
   List().push_back(plugin);
   return plugin;

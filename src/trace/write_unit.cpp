@@ -47,7 +47,7 @@ void Erase(Undo& undo, ErasedWrites& erased) {
 void NoteWrite(WriteTarget& target, bool is_group, Value before, const Value& written,
                bool is_shared) {
   ThreadContext& context = Context();
-  if (context.made_leaves) return;
+  if (context.made_leaves || context.mapping) return;
   if (context.eager > 0 || config::Get<config::kEager>()) return ForgetWrites(target);
   std::lock_guard lock(AllUnits().mutex);
   WriteUnitPtr unit = OpenUnit(context);

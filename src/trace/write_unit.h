@@ -73,7 +73,7 @@ using UnitSpan = std::span<const WriteUnitPtr>;
 // ---- Recording
 
 /// The calling thread's open unit notes a write, before which the target's value was `before`.
-/// Nothing is noted while a function is captured, and in eager mode earlier writes are forgotten.
+/// Nothing is noted while a function is captured or mapped; eager mode forgets earlier writes.
 void NoteWrite(WriteTarget& target, bool is_group, Value before, const Value& written,
                bool is_shared);
 /// The target is going, or is about to be given a value that no unit may undo: units refer to what
