@@ -2,8 +2,8 @@
 /// Programs of several processes (ranks), on one machine or many. docs/distributed.md begins with
 /// an example.
 ///
-///   auto world = distributed::init();                     // torchrun, Slurm, mpirun, hammock
-///   launch Tensor mean = distributed::all_reduce(loss, Reduction::kMean); distributed::shutdown();
+///   Group world = distributed::init();  // which rank this is, from the launcher's environment
+///   Tensor mean = distributed::all_reduce(loss, Reduction::kMean);
 ///
 /// Collectives are ops: they are recorded, and run when their step runs. Every rank of a group
 /// records the same collectives in the same order; in all else ranks may differ. Ranks compare what
