@@ -27,6 +27,17 @@ struct Sample {
 };
 
 constexpr Sample kSamples[] = {
+    {"images of 16-bit floats", R"(
+      %0 = input : bf16[2,16,5,5]
+      %1 = input : bf16[16,16,3,3]
+      %2 = convolution %0, %1 {stride=[1,1], padding=[1,1], dilation=[1,1], transposed=false, output_padding=[0,0], groups=1} : bf16[2,16,5,5]
+      %3 = neg %2 : bf16[2,16,5,5]
+      %4 = convolution %3, %1 {stride=[1,1], padding=[1,1], dilation=[1,1], transposed=true, output_padding=[0,0], groups=1} : bf16[2,16,5,5]
+      %5 = reduce_sum %4 {dims=[0,2,3], keepdim=true} : bf16[1,16,1,1]
+      %6 = broadcast %5 {sizes=[2,16,5,5]} : bf16[2,16,5,5]
+      %7 = sub %4, %6 : bf16[2,16,5,5]
+      %8 = _convolution_weight_backward %7, %3 {sizes=[16,16,3,3], stride=[1,1], padding=[1,1], dilation=[1,1], groups=1} : bf16[16,16,3,3]
+      return %5, %8)"},
     {"bodies", R"(
       %0 = input : f32[2,3]
       %1 = constant {value=2.0:f32, dtype=f32} : f32[]

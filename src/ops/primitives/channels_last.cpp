@@ -41,7 +41,7 @@ Shape ops::WithChannelsFirst(const Shape& last) {
 
 namespace {
 
-/// The last two attributes; the others are those of `convolution`.
+/// The last two attributes; the others are those of the op with all channels first.
 struct Layout {
   explicit Layout(std::span<const Attr> attrs)
       : own(attrs.first(attrs.size() - 2)),
@@ -72,6 +72,29 @@ Tensors ExpandLast(const ExpandCall& c) {
   return {layout.result_last ? Permuted(result, ChannelsToLast(rank)) : result};
 }
 
+void InferWeightLast(const InferCall& call) {
+  Layout layout(call.attrs);  // of both operands
+  const bool last[] = {layout.input_last, layout.result_last};
+  Shape first[] = {*call.in[0], *call.in[1]};
+  for (int i = 0; i < 2; ++i) {
+    if (first[i].rank() < 3) {
+      Refuse(call, ErrorCode::kShapeMismatch, "needs batch, channels and pixels, got {}",
+             first[i].to_string());
+    }
+    if (last[i]) first[i] = WithChannelsFirst(first[i]);
+  }
+  const Shape* in[] = {&first[0], &first[1]};
+  call.out = {InferShapes(kConvolutionWeightBackward, in, layout.own)[0]};
+}
+
+Tensors ExpandWeightLast(const ExpandCall& c) {
+  Layout layout(c.attrs);
+  Dims to_first = ChannelsToFirst(c.in[0].dim());
+  Tensor in[] = {layout.input_last ? Permuted(c.in[0], to_first) : c.in[0],
+                 layout.result_last ? Permuted(c.in[1], to_first) : c.in[1]};
+  return {Apply(kConvolutionWeightBackward, Location(), std::span<const Tensor>(in), layout.own)};
+}
+
 }  // namespace
 
 constinit const OpDef ops::kConvolutionLast = {
@@ -89,8 +112,24 @@ constinit const OpDef ops::kConvolutionLast = {
                  "{stride=[2], padding=[1], dilation=[1], transposed=true, output_padding=[1], "
                  "groups=1, input_last=false, result_last=true}"}},
 };
+constinit const OpDef ops::kConvolutionWeightBackwardLast = {
+    .schema =
+        "_convolution_weight_backward_last(Tensor grad, Tensor input, SymInt[] sizes, int[] "
+        "stride, int[] padding, int[] dilation, int groups, bool grad_last, bool input_last) -> "
+        "Tensor",
+    .doc = "`_convolution_weight_backward` of images whose channels are the last dim.",
+    .infer = InferWeightLast,
+    .expand = ExpandWeightLast,
+    .samples = {{"f32[2,3,3,6] f32[2,6,5,4]",
+                 "{sizes=[6,2,3,2], stride=[2,1], padding=[1,0], dilation=[1,2], groups=2, "
+                 "grad_last=true, input_last=true}"},
+                {"f32[3,2,5] f32[3,5,4]",
+                 "{sizes=[2,4,3], stride=[1], padding=[1], dilation=[1], groups=1, "
+                 "grad_last=false, input_last=true}"}},
+};
+
 std::span<const OpDef* const> ops::ChannelsLastOps() {
-  static constexpr const OpDef* kOps[] = {&kConvolutionLast};
+  static constexpr const OpDef* kOps[] = {&kConvolutionLast, &kConvolutionWeightBackwardLast};
   return kOps;
 }
 

@@ -10,6 +10,9 @@ namespace hammock::ops {
 /// As `convolution`; `input_last` and `result_last` say where the channels of the input and of the
 /// result are. The weight lies as ever.
 extern const OpDef kConvolutionLast;
+/// As `_convolution_weight_backward`; `grad_last` and `input_last` say where the channels of its
+/// images are. The weight lies as ever.
+extern const OpDef kConvolutionWeightBackwardLast;
 
 /// The permutes that bring the channels last and back.
 Dims ChannelsToLast(int rank);

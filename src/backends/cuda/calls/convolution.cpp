@@ -1,5 +1,10 @@
 // Convolutions and the gradients of their weights, by the machine's library or by a direct sum.
+#include "backends/cuda/calls/convolution.h"
+
 #include <fmt/format.h>
+
+#include <array>
+#include <utility>
 
 #include "backends/cuda/calls/call_kit.h"
 #include "backends/cuda/calls/device_kernel.h"
@@ -9,6 +14,7 @@
 #include "backends/cuda/emit/scalar_text.h"
 #include "hammock/config.h"
 #include "ir/primitives.h"
+#include "ops/primitives/channels_last.h"
 
 namespace hammock::cuda {
 namespace {
@@ -53,191 +59,195 @@ PreparedLaunch TransposedCopy(DType dtype, const Dims& sizes, bool back) {
   return PreparedLaunch(CopyLaunch(dtype, sizes, from, ContiguousLayout(sizes)));
 }
 
-/// A convolution by the library; subclasses have a kernel for cases without one. Tensor cores need
-/// the channels last: operands are transposed, and the result is transposed back.
-class LibraryCall : public Call {
+bool IsGradientOfWeight(const GraphNode& node) {
+  return node.op == &ops::kConvolutionWeightBackward ||
+         node.op == &ops::kConvolutionWeightBackwardLast;
+}
+
+/// Whether the channels lie last: of both operands, and of the result. Weights have none.
+using Lasts = std::array<bool, 3>;
+
+Lasts LastsOf(const GraphNode& node) {
+  if (node.op == &ops::kConvolutionLast) {
+    return {node.attr("input_last").boolean(), false, node.attr("result_last").boolean()};
+  }
+  if (node.op == &ops::kConvolutionWeightBackwardLast) {
+    return {node.attr("grad_last").boolean(), node.attr("input_last").boolean(), false};
+  }
+  return {};
+}
+
+/// Both operands and the result, with the channels first.
+std::array<Shape, 3> ShapesOf(const Graph& graph, const GraphNode& node) {
+  const Lasts last = LastsOf(node);
+  std::array<Shape, 3> shapes = {graph.TypeOf(node.inputs[0]), graph.TypeOf(node.inputs[1]),
+                                 node.type()};
+  for (size_t i = 0; i < shapes.size(); ++i) {
+    if (last[i]) shapes[i] = ops::WithChannelsFirst(shapes[i]);
+  }
+  return shapes;
+}
+
+Convolution ConvolutionOf(const GraphNode& node, const std::array<Shape, 3>& shapes) {
+  using Kind = Convolution::Kind;
+  const auto& [a, b, result] = shapes;
+  Convolution c;
+  c.kind = IsGradientOfWeight(node)            ? Kind::kWeight
+           : node.attr("transposed").boolean() ? Kind::kInput
+                                               : Kind::kForward;
+  c.dtype = result.dtype();
+  c.input = (c.kind == Kind::kForward ? a : c.kind == Kind::kInput ? result : b).sizes();
+  c.weight = (c.kind == Kind::kWeight ? result : b).sizes();
+  c.out = (c.kind == Kind::kForward ? result : a).sizes();
+  c.stride = node.attr("stride").ints();
+  c.padding = node.attr("padding").ints();
+  c.dilation = node.attr("dilation").ints();
+  c.groups = node.attr("groups").integer();
+  return c;
+}
+
+/// Whether the library does not pay.
+bool IsTiny(const Convolution& c) {
+  int64_t products = 1;  // each element of `out` is multiplied by the weights of its channel
+  for (int64_t size : c.out) products *= size;
+  for (int d = 1; d < c.weight.size(); ++d) products *= c.weight[d];
+  return products <= kTinyConvolution;
+}
+
+bool GainsByChannelsLast(const Convolution& c) {
+  const bool narrow = InfoOf(c.dtype).bits == 16;
+  const bool rounded = c.dtype == DType::kF32 && config::Get<config::kMatmulPrecision>() == "high";
+  return (narrow || rounded) && c.groups == 1 && c.input.size() <= 4;
+}
+
+/// Whether both orders of dims are the same order of elements.
+bool HasOneOrder(const Dims& sizes) {
+  int64_t pixels = 1;
+  for (int d = 2; d < sizes.size(); ++d) pixels *= sizes[d];
+  return sizes[1] == 1 || pixels == 1;
+}
+
+/// A convolution by the library, or by a kernel in cases without one. Tensor cores need the
+/// channels last, the kernel needs them first: tensors that lie otherwise are reordered.
+class ConvolutionCall : public Call {
  public:
+  ConvolutionCall(const Graph& graph, const GraphNode& node, Machine& machine)
+      : shapes_(ShapesOf(graph, node)), convolution_(ConvolutionOf(node, shapes_)) {
+    const auto& [a, b, result] = shapes_;
+    result_bytes_ = result.bytes();
+    is_empty_ = a.numel() == 0 || b.numel() == 0;
+    if (is_empty_ || result_bytes_ == 0) return;
+    if (!IsTiny(convolution_)) {
+      convolution_.channels_last = GainsByChannelsLast(convolution_);
+      prepared_ = machine.Prepare(convolution_);
+      if (!prepared_ && convolution_.channels_last) {
+        convolution_.channels_last = false;
+        prepared_ = machine.Prepare(convolution_);
+      }
+    }
+    AddReorders(LastsOf(node));
+  }
+
   std::vector<KernelSource> Sources() const override {
     if (is_empty_) return {};
-    if (!prepared_) return {OwnSource()};
     std::vector<KernelSource> sources;
-    for (const Transpose& transpose : transposes_) sources.push_back(transpose.copy.Source());
+    for (const Reorder& reorder : reorders_) sources.push_back(reorder.copy.Source());
+    if (!prepared_) sources.push_back(OwnSource());
     return sources;
   }
   int64_t scratch_bytes() const override {
     int64_t bytes = prepared_ ? prepared_->scratch_bytes() : 0;
-    for (const Transpose& transpose : transposes_) bytes += transpose.bytes;
+    for (const Reorder& reorder : reorders_) bytes += reorder.bytes;
     return bytes;
   }
   void Run(Machine& machine, const Operands& operands) const override {
     if (result_bytes_ == 0) return;
-    Address a = operands.in[0], b = operands.in[1], out = operands.out[0];
-    if (is_empty_) return machine.Clear(out, result_bytes_);
-    if (!prepared_) return RunOwn(machine, a, b, out);
-    if (transposes_.empty()) return machine.Convolve(*prepared_, a, b, out, operands.scratch);
-    Address transposed_a = operands.scratch;
-    Address transposed_b = transposed_a + static_cast<Address>(transposes_[0].bytes);
-    Address transposed_out = transposed_b + static_cast<Address>(transposes_[1].bytes);
-    Address rest = transposed_out + static_cast<Address>(transposes_[2].bytes);
-    transposes_[0].copy.Run(machine, function(0), a, transposed_a);
-    transposes_[1].copy.Run(machine, function(1), b, transposed_b);
-    machine.Convolve(*prepared_, transposed_a, transposed_b, transposed_out, rest);
-    transposes_[2].copy.Run(machine, function(2), transposed_out, out);
+    const std::array<Address, 3> lie = {operands.in[0], operands.in[1], operands.out[0]};
+    if (is_empty_) return machine.Clear(lie[2], result_bytes_);
+    std::array<Address, 3> used = lie;
+    Address scratch = operands.scratch;
+    for (size_t i = 0; i < reorders_.size(); ++i) {
+      const Reorder& reorder = reorders_[i];
+      used[reorder.tensor] = scratch;
+      scratch += static_cast<Address>(reorder.bytes);
+      if (reorder.tensor == kResult) continue;
+      reorder.copy.Run(machine, function(i), lie[reorder.tensor], used[reorder.tensor]);
+    }
+    if (prepared_) {
+      machine.Convolve(*prepared_, used[0], used[1], used[2], scratch);
+    } else {
+      RunOwn(machine, used);
+    }
+    if (used[kResult] == lie[kResult]) return;
+    const size_t last = reorders_.size() - 1;
+    reorders_[last].copy.Run(machine, function(last), used[kResult], lie[kResult]);
   }
-
- protected:
-  void Prepare(Convolution c, const Shape& result, bool is_empty, Machine& machine) {
-    result_bytes_ = result.bytes();
-    is_empty_ = is_empty;
-    if (is_empty || result_bytes_ == 0) return;
-    int64_t products = 1;  // each element of `out` is multiplied by the weights of its channel
-    for (int64_t size : c.out) products *= size;
-    for (int d = 1; d < c.weight.size(); ++d) products *= c.weight[d];
-    if (products <= kTinyConvolution) return;
-    bool narrow = InfoOf(c.dtype).bits == 16;
-    bool rounded = c.dtype == DType::kF32 && config::Get<config::kMatmulPrecision>() == "high";
-    c.channels_last = (narrow || rounded) && c.groups == 1 && c.input.size() <= 4;
-    prepared_ = machine.Prepare(c);
-    if (prepared_ && c.channels_last) TransposeAll(c);
-    if (prepared_ || !c.channels_last) return;
-    c.channels_last = false;
-    prepared_ = machine.Prepare(c);
-  }
-  virtual KernelSource OwnSource() const = 0;
-  virtual void RunOwn(Machine& machine, Address a, Address b, Address out) const = 0;
 
  private:
-  struct Transpose {
+  static constexpr size_t kResult = 2;
+  struct Reorder {
+    size_t tensor;  ///< of both operands and the result
     PreparedLaunch copy;
     int64_t bytes;
   };
 
-  /// Prepares the copies of both operands and the result, in this order.
-  void TransposeAll(const Convolution& c) {
-    using Kind = Convolution::Kind;
-    auto add = [&](const Dims& sizes, bool back) {
-      int64_t bytes = Shape(c.dtype, sizes).bytes();
-      transposes_.push_back({TransposedCopy(c.dtype, sizes, back), (bytes + 255) / 256 * 256});
-    };
-    add(c.kind == Kind::kForward ? c.input : c.out, false);
-    add(c.kind == Kind::kWeight ? c.input : c.weight, false);
-    add(c.kind == Kind::kForward ? c.out : c.kind == Kind::kInput ? c.input : c.weight, true);
+  void AddReorders(const Lasts& lie_last) {
+    const bool last = convolution_.channels_last;
+    for (size_t i = 0; i < shapes_.size(); ++i) {
+      const Shape& shape = shapes_[i];
+      if (lie_last[i] == last || HasOneOrder(shape.sizes())) continue;
+      const bool back = i == kResult ? last : !last;
+      reorders_.push_back({i, TransposedCopy(shape.dtype(), shape.sizes(), back),
+                           (shape.bytes() + 255) / 256 * 256});
+    }
   }
 
+  KernelSource OwnSource() const {
+    Convolution c = convolution_;
+    // As the kernel sees it: of a transposed one, `input` is the operand too.
+    if (c.kind == Convolution::Kind::kInput) std::swap(c.input, c.out);
+    const bool of_weight = c.kind == Convolution::Kind::kWeight;
+    return SourceOf({.file = "convolution.cuh",
+                     .function = of_weight ? "convolve_weight<Kind>" : "convolve<Kind>",
+                     .argument_bytes = sizeof(ConvolutionArgs<void>),
+                     .definitions = KindText(c)});
+  }
+  /// A thread for each element of an image sums over channels and taps, in order. A block for each
+  /// weight: each thread sums every 256th position, then the block sums over its threads.
+  void RunOwn(Machine& machine, const std::array<Address, 3>& at) const {
+    const int64_t count = shapes_[kResult].numel();
+    const bool of_weight = convolution_.kind == Convolution::Kind::kWeight;
+    machine.Launch(function(reorders_.size()), of_weight ? BlockGrid(count) : ElementGrid(count),
+                   WordsOf(ConvolutionArgs<void>{
+                       .count = count, .a = At(at[0]), .b = At(at[1]), .out = At(at[2])}));
+  }
+
+  const std::array<Shape, 3> shapes_;  // with the channels first
+  Convolution convolution_;
   std::shared_ptr<PreparedOp> prepared_;
-  std::vector<Transpose> transposes_;  // three, or none
+  std::vector<Reorder> reorders_;  // in the order of tensors
   int64_t result_bytes_ = 0;
   bool is_empty_ = false;  // nothing is summed
 };
 
-/// One thread for each element of the result sums over channels and taps, in order.
-class ConvolutionCall : public LibraryCall {
- public:
-  ConvolutionCall(const Graph& graph, const GraphNode& node, Machine& machine)
-      : input_(graph.TypeOf(node.inputs[0])),
-        weight_(graph.TypeOf(node.inputs[1])),
-        out_(node.type()),
-        stride_(node.attr("stride").ints()),
-        padding_(node.attr("padding").ints()),
-        dilation_(node.attr("dilation").ints()),
-        transposed_(node.attr("transposed").boolean()),
-        groups_(node.attr("groups").integer()) {
-    Prepare(Described(), out_, input_.numel() == 0 || weight_.numel() == 0, machine);
-  }
-
- private:
-  Convolution Described() const {
-    Convolution c;
-    c.kind = transposed_ ? Convolution::Kind::kInput : Convolution::Kind::kForward;
-    c.dtype = out_.dtype();
-    c.input = transposed_ ? out_.sizes() : input_.sizes();
-    c.out = transposed_ ? input_.sizes() : out_.sizes();
-    c.weight = weight_.sizes();
-    c.stride = stride_;
-    c.padding = padding_;
-    c.dilation = dilation_;
-    c.groups = groups_;
-    return c;
-  }
-  KernelSource OwnSource() const override {
-    // As the kernel sees it: of a transposed one, `input` is the operand too.
-    Convolution c = Described();
-    c.input = input_.sizes();
-    c.out = out_.sizes();
-    return SourceOf({.file = "convolution.cuh",
-                     .function = "convolve<Kind>",
-                     .argument_bytes = sizeof(ConvolutionArgs<void>),
-                     .definitions = KindText(c)});
-  }
-  void RunOwn(Machine& machine, Address a, Address b, Address out) const override {
-    machine.Launch(function(0), ElementGrid(out_.numel()),
-                   WordsOf(ConvolutionArgs<void>{
-                       .count = out_.numel(), .a = At(a), .b = At(b), .out = At(out)}));
-  }
-  Shape input_, weight_, out_;
-  Dims stride_, padding_, dilation_;
-  bool transposed_;
-  int64_t groups_;
-};
-
-/// A block for each weight: each thread sums every 256th position of the result, then the block
-/// sums over its threads.
-class WeightBackwardCall : public LibraryCall {
- public:
-  WeightBackwardCall(const Graph& graph, const GraphNode& node, Machine& machine)
-      : grad_(graph.TypeOf(node.inputs[0])),
-        input_(graph.TypeOf(node.inputs[1])),
-        weight_(node.type()),
-        stride_(node.attr("stride").ints()),
-        padding_(node.attr("padding").ints()),
-        dilation_(node.attr("dilation").ints()),
-        groups_(node.attr("groups").integer()) {
-    Prepare(Described(), weight_, input_.numel() == 0 || grad_.numel() == 0, machine);
-  }
-
- private:
-  Convolution Described() const {
-    Convolution c;
-    c.kind = Convolution::Kind::kWeight;
-    c.dtype = weight_.dtype();
-    c.input = input_.sizes();
-    c.out = grad_.sizes();
-    c.weight = weight_.sizes();
-    c.stride = stride_;
-    c.padding = padding_;
-    c.dilation = dilation_;
-    c.groups = groups_;
-    return c;
-  }
-  KernelSource OwnSource() const override {
-    return SourceOf({.file = "convolution.cuh",
-                     .function = "convolve_weight<Kind>",
-                     .argument_bytes = sizeof(ConvolutionArgs<void>),
-                     .definitions = KindText(Described())});
-  }
-  void RunOwn(Machine& machine, Address a, Address b, Address out) const override {
-    machine.Launch(function(0), BlockGrid(weight_.numel()),
-                   WordsOf(ConvolutionArgs<void>{
-                       .count = weight_.numel(), .a = At(a), .b = At(b), .out = At(out)}));
-  }
-
-  Shape grad_, input_, weight_;
-  Dims stride_, padding_, dilation_;
-  int64_t groups_;
-};
-
-template <class T>
-std::unique_ptr<Call> MakeOn(const Graph& graph, const GraphNode& node,
-                             const CallContext& context) {
-  return std::make_unique<T>(graph, node, context.machine);
+std::unique_ptr<Call> MakeConvolution(const Graph& graph, const GraphNode& node,
+                                      const CallContext& context) {
+  return std::make_unique<ConvolutionCall>(graph, node, context.machine);
 }
 
 constexpr CallEntry kCalls[] = {
-    {&ops::kConvolution, MakeOn<ConvolutionCall>},
-    {&ops::kConvolutionWeightBackward, MakeOn<WeightBackwardCall>},
+    {&ops::kConvolution, MakeConvolution},
+    {&ops::kConvolutionLast, MakeConvolution},
+    {&ops::kConvolutionWeightBackward, MakeConvolution},
+    {&ops::kConvolutionWeightBackwardLast, MakeConvolution},
 };
 
 }  // namespace
+
+bool ComputesChannelsLast(const Graph& graph, const GraphNode& node) {
+  const Convolution c = ConvolutionOf(node, ShapesOf(graph, node));
+  return GainsByChannelsLast(c) && !IsTiny(c);
+}
 
 std::span<const CallEntry> ConvolutionCalls() { return kCalls; }
 

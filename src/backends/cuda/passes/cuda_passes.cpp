@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "backends/cuda/calls/convolution.h"
 #include "backends/cuda/passes/arg_reductions.h"
 #include "backends/cuda/passes/attention_views.h"
 #include "backends/cuda/passes/chunk_attention.h"
@@ -12,6 +13,7 @@
 #include "backends/cuda/passes/scatter_rows.h"
 #include "backends/cuda/passes/vector_matmuls.h"
 #include "compiler/loops/program_outputs.h"
+#include "compiler/passes/channels_last.h"
 #include "compiler/passes/narrow_matmuls.h"
 #include "compiler/passes/remove_dead.h"
 #include "compiler/passes/split_reductions.h"
@@ -35,6 +37,10 @@ std::vector<Pass> CudaPasses() {
       {"remove_dead", RemoveDead},
       {"fuse_bias_and_relu", FuseBiasAndRelu},
       {"scatter_rows", ScatterRows},
+      {"keep_channels_last",
+       [](Graph g) {
+         return KeepChannelsLast(std::move(g), {.takes = ComputesChannelsLast, .reductions = true});
+       }},
       {"remove_dead", RemoveDead},
   };
 }
