@@ -50,7 +50,7 @@ class FftCall : public Call {
   int64_t scratch_bytes() const override {
     int64_t bytes = 0;
     for (const Step& step : steps_) bytes = std::max(bytes, step.transform->scratch_bytes());
-    return bytes + copied_bytes_;
+    return bytes + copied_bytes_ + aligned_bytes_;
   }
   void Run(Machine& machine, const Operands& operands) const override {
     if (out_.numel() == 0) return;
@@ -63,10 +63,19 @@ class FftCall : public Call {
       from = scratch;
       scratch += static_cast<Address>(copied_bytes_);
     }
+    const Address aligned = scratch;
+    scratch += static_cast<Address>(aligned_bytes_);
     for (const Step& step : steps_) {
       for (int64_t i = 0; i < step.repeats; ++i) {
-        machine.RunTransform(*step.transform, from + static_cast<Address>(i * step.in_bytes),
-                             to + static_cast<Address>(i * step.out_bytes), scratch);
+        Address part = from + static_cast<Address>(i * step.in_bytes);
+        const Address result = to + static_cast<Address>(i * step.out_bytes);
+        if (!IsAligned(part)) {
+          machine.Copy(aligned, part, step.in_bytes);
+          part = aligned;
+        }
+        const Address made = IsAligned(result) ? result : aligned;
+        machine.RunTransform(*step.transform, part, made, scratch);
+        if (made != result) machine.Copy(result, made, step.out_bytes);
       }
       from = to;
     }
@@ -82,6 +91,12 @@ class FftCall : public Call {
     int64_t repeats;  ///< over the dims before
     int64_t in_bytes, out_bytes;
   };
+
+  /// The library takes no real signals that begin in the middle of a complex number; one side at
+  /// most is real.
+  bool IsAligned(Address address) const {
+    return address % static_cast<Address>(2 * BytesOf(part_, 1)) == 0;
+  }
 
   /// The last dims at once where all are transformed, others one after the other.
   void AddComplex(Kind kind, const std::vector<int64_t>& dims, Machine& machine) {
@@ -129,6 +144,10 @@ class FftCall : public Call {
     std::shared_ptr<PreparedOp> prepared = machine.Prepare(transform);
     prepared_ = prepared_ && prepared;
     steps_.push_back({std::move(prepared), repeats, in_bytes, out_bytes});
+    for (int64_t bytes : {in_bytes, out_bytes}) {
+      if (IsAligned(static_cast<Address>(bytes))) continue;
+      aligned_bytes_ = std::max(aligned_bytes_, (bytes + 255) / 256 * 256);
+    }
     const auto count = static_cast<double>(size);
     if (normalization_ == 1) scale_ /= std::sqrt(count);
     if (normalization_ == 2) scale_ /= count;
@@ -137,6 +156,7 @@ class FftCall : public Call {
   Shape out_;
   DType part_;
   int64_t bytes_ = 0, copied_bytes_ = 0;
+  int64_t aligned_bytes_ = 0;  // of a real signal that does not begin where a complex one could
   int64_t normalization_ = 0;
   double scale_ = 1;
   bool prepared_ = true;

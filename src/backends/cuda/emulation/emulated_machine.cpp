@@ -305,6 +305,9 @@ class EmulatedMachine : public Machine {
   void RunTransform(const PreparedOp& transform, Address in, Address out, Address) override {
     if (compiler_ == "none") return;
     const Transform& t = static_cast<const EmulatedTransform&>(transform).transform;
+    // As cuFFT does, also of real numbers.
+    const Address complex_bytes = t.dtype == DType::kF64 ? 16 : 8;
+    HAMMOCK_CHECK((in | out) % complex_bytes == 0, "a transform of numbers that are not aligned");
     if (t.dtype == DType::kF64) {
       TransformOf<double>(t, in, out);
     } else {

@@ -65,6 +65,22 @@ TEST_F(CudaFft, AnyDimsOfComplexNumbers) {
     return %1)");
 }
 
+// cuFFT refuses such addresses, and so does the emulation.
+TEST_F(CudaFft, RealSignalsMayBeginInTheMiddleOfAComplexNumber) {
+  ExpectAsInterpreted(R"(
+    %0 = input : f32[4,3,5]
+    %1 = fft_r2c %0 {dim=1, normalization=0} : c64[4,2,5]
+    return %1)");
+  ExpectAsInterpreted(R"(
+    %0 = input : c64[4,2,5]
+    %1 = fft_c2r %0 {dim=1, normalization=2, size=3} : f32[4,3,5]
+    return %1)");
+  ExpectAsInterpreted(R"(
+    %0 = input : f64[3,3,1]
+    %1 = fft_r2c %0 {dim=1, normalization=0} : c128[3,2,1]
+    return %1)");
+}
+
 TEST_F(CudaFft, RealNumbersThereAndBack) {
   for (const char* dtypes : {"f32 c64", "f64 c128"}) {
     const std::string real(dtypes, 3), complex(dtypes + 4);
