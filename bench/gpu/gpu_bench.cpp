@@ -32,7 +32,7 @@ Tensor Random(const Dims& sizes, DType dtype = f32, double scale = 1) {
 }
 
 /// Waits for the device itself.
-void Finish() { lazy::getBackend("cuda")->PrepareToExit(); }
+void Finish() { wait_device_ops({Gpu()}); }
 
 double Median(std::vector<double> times) {
   std::sort(times.begin(), times.end());
