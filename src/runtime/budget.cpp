@@ -12,8 +12,8 @@
 
 #include "base/location_scope.h"
 #include "base/never_destroyed.h"
-#include "compiler/loops/memory_plan.h"
-#include "compiler/loops/schedule.h"
+#include "hammock/compiler/memory_plan.h"
+#include "hammock/compiler/schedule.h"
 #include "hammock/config.h"
 #include "hammock/metric.h"
 #include "ir/primitives.h"

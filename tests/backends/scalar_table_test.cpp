@@ -6,7 +6,7 @@
 #include "backends/cpu/emit/emit_values.h"
 #include "backends/cpu/interpret/lane_functions.h"
 #include "backends/cpu/interpret/scalar_loops.h"
-#include "backends/cuda/emit/scalar_text.h"
+#include "backends/cuda/emit/cuda_text.h"
 #include "backends/run_graph.h"
 #include "compiler/loops/computed_type.h"
 #include "compiler/scalar/scalar_bodies.h"

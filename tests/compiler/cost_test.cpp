@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "compiler/loops/describe_schedule.h"
+#include "hammock/compiler/describe_schedule.h"
 #include "hammock/op_builder.h"
 #include "hammock/ops.h"
 #include "hammock/tensor.h"

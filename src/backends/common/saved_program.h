@@ -9,9 +9,9 @@
 #include <string_view>
 #include <vector>
 
-#include "compiler/loops/memory_plan.h"
-#include "compiler/loops/schedule.h"
 #include "compiler/sizes/sized_schedule.h"
+#include "hammock/compiler/memory_plan.h"
+#include "hammock/compiler/schedule.h"
 #include "hammock/ir/graph.h"
 #include "ir/graph_record.h"
 

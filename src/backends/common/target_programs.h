@@ -26,9 +26,10 @@
 #include "backends/common/saved_program.h"
 #include "base/throw.h"
 #include "compiler/loops/by_range.h"
-#include "compiler/loops/program_outputs.h"
 #include "compiler/sizes/derived_sizes.h"
 #include "compiler/sizes/sized_schedule.h"
+#include "hammock/compiler/memory_plan.h"
+#include "hammock/compiler/program_outputs.h"
 #include "hammock/lazy/lowering_context.h"
 #include "hammock/metrics.h"
 #include "ir/graph_sizes.h"
@@ -127,25 +128,6 @@ void SetProgram(lazy::Computation& computation, std::shared_ptr<Program> program
   computation.artifact_bytes =
       program->bytes() + (program->by_size ? program->by_size->bytes() : 0);
   computation.artifact = std::move(program);
-}
-
-/// The memory of a run's buffers. Outputs with another source are left as they are.
-template <class Pointer, class Buffers>
-void SetBuffers(const compiler::Schedule& schedule, const compiler::MemoryPlan& plan,
-                std::span<const compiler::OutputSource> sources, std::span<const Pointer> inputs,
-                std::span<const Pointer> outputs, Pointer arena, Buffers& buffers) {
-  for (compiler::BufferId buffer : schedule.buffers.ids()) {
-    const int64_t offset = plan.offset[buffer];
-    buffers[buffer] = offset < 0 ? Pointer() : arena + static_cast<size_t>(offset);
-  }
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    buffers[schedule.inputs[i]] = inputs[i];
-  }
-  for (size_t i = 0; i < outputs.size(); ++i) {
-    if (sources[i].input < 0 && sources[i].same < 0) {
-      buffers[schedule.outputs[i]] = outputs[i];
-    }
-  }
 }
 
 /// For people: the graph, its commands and their memory.

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "compiler/loops/schedule.h"
+#include "hammock/compiler/schedule.h"
 
 namespace hammock::cpu {
 

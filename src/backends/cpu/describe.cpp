@@ -9,7 +9,7 @@
 #include "backends/cpu/matmul/matmul_kernel.h"
 #include "backends/cpu/program.h"
 #include "backends/cpu/thread_pool.h"
-#include "compiler/loops/describe_schedule.h"
+#include "hammock/compiler/describe_schedule.h"
 #include "hammock/config.h"
 
 namespace hammock::cpu {

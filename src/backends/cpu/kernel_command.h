@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "backends/cpu/code/kernel_code.h"
-#include "compiler/loops/kernel.h"
+#include "hammock/compiler/kernel.h"
 
 namespace hammock::cpu {
 

@@ -7,7 +7,7 @@
 
 #include "backends/cpu/calls/calls.h"
 #include "backends/cpu/kernel_command.h"
-#include "compiler/loops/schedule.h"
+#include "hammock/compiler/schedule.h"
 
 namespace hammock::cpu {
 

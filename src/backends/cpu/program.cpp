@@ -19,11 +19,11 @@
 #include "base/throw.h"
 #include "base/tools.h"
 #include "compiler/effects.h"
-#include "compiler/loops/describe_schedule.h"
 #include "compiler/loops/kernel_builder.h"
 #include "compiler/passes/narrow_matmuls.h"
 #include "compiler/passes/remove_dead.h"
 #include "compiler/passes/split_reductions.h"
+#include "hammock/compiler/describe_schedule.h"
 #include "hammock/config.h"
 #include "hammock/lazy/backend_interface.h"
 #include "hammock/lazy/run_context.h"
@@ -262,7 +262,7 @@ void Program::Run(std::span<char* const> inputs, std::span<char* const> outputs,
     buffers[PreparedCommand::PackedBuffer(*schedule_, weights_[i].command)] =
         packed_weights.empty() ? nullptr : packed_weights[i];
   }
-  SetBuffers<char*>(*schedule_, plan_, facts_->outputs, inputs, outputs, arena, buffers);
+  compiler::SetBuffers<char*>(*schedule_, plan_, facts_->outputs, inputs, outputs, arena, buffers);
   for (size_t command : facts_->checked_first) commands_[command]->CheckCall(buffers);
   const size_t in_place = FirstWriteInPlace(taken);
   if (profile) [[unlikely]] {

@@ -10,12 +10,12 @@
 
 #include "backends/common/target_programs.h"
 #include "backends/cpu/prepared_command.h"
-#include "compiler/loops/donation_plan.h"
-#include "compiler/loops/memory_plan.h"
-#include "compiler/loops/program_outputs.h"
-#include "compiler/loops/schedule.h"
 #include "compiler/passes/pass.h"
 #include "compiler/sizes/sized_schedule.h"
+#include "hammock/compiler/donation_plan.h"
+#include "hammock/compiler/memory_plan.h"
+#include "hammock/compiler/program_outputs.h"
+#include "hammock/compiler/schedule.h"
 #include "hammock/ir/graph.h"
 #include "hammock/lazy/backend_interface.h"
 

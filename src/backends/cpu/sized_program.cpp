@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "compiler/loops/program_outputs.h"
 #include "compiler/loops/stream_results.h"
+#include "hammock/compiler/program_outputs.h"
 #include "hammock/config.h"
 #include "hammock/metric.h"
 

@@ -9,9 +9,9 @@
 #include "backends/cuda/calls/calls.h"
 #include "backends/cuda/driver/machine.h"
 #include "backends/cuda/emit/joint_kernel.h"
-#include "compiler/loops/donation_plan.h"
-#include "compiler/loops/program_outputs.h"
-#include "compiler/loops/schedule.h"
+#include "hammock/compiler/donation_plan.h"
+#include "hammock/compiler/program_outputs.h"
+#include "hammock/compiler/schedule.h"
 #include "hammock/ir/graph.h"
 
 namespace hammock::cuda {

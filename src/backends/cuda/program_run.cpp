@@ -71,7 +71,8 @@ void Program::Run(std::span<const Address> inputs, std::span<const Address> outp
 BufferMap<Address> Program::BuffersOf(std::span<const Address> inputs,
                                       std::span<const Address> outputs, Address arena) const {
   BufferMap<Address> buffers(schedule().buffers.size());
-  SetBuffers<Address>(schedule(), plan_, this->outputs(), inputs, outputs, arena, buffers);
+  compiler::SetBuffers<Address>(schedule(), plan_, this->outputs(), inputs, outputs, arena,
+                                buffers);
   return buffers;
 }
 

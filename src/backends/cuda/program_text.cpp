@@ -4,7 +4,7 @@
 
 #include "backends/cuda/arrangement.h"
 #include "backends/cuda/program.h"
-#include "compiler/loops/describe_schedule.h"
+#include "hammock/compiler/describe_schedule.h"
 
 namespace hammock::cuda {
 

@@ -4,7 +4,7 @@
 /// soon as that is computed, while it is in the cache. What no other command reads of the result
 /// never reaches memory.
 
-#include "compiler/loops/schedule.h"
+#include "hammock/compiler/schedule.h"
 
 namespace hammock::compiler {
 

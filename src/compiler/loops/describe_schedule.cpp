@@ -1,4 +1,4 @@
-#include "compiler/loops/describe_schedule.h"
+#include "hammock/compiler/describe_schedule.h"
 
 #include <fmt/format.h>
 

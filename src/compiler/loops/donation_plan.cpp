@@ -1,4 +1,4 @@
-#include "compiler/loops/donation_plan.h"
+#include "hammock/compiler/donation_plan.h"
 
 #include <algorithm>
 #include <functional>
@@ -8,7 +8,7 @@
 
 #include "compiler/effects.h"
 #include "compiler/loops/fusion_facts.h"
-#include "compiler/loops/program_outputs.h"
+#include "hammock/compiler/program_outputs.h"
 
 namespace hammock::compiler {
 namespace {

@@ -4,7 +4,7 @@
 #include <optional>
 #include <vector>
 
-#include "compiler/loops/kernel.h"
+#include "hammock/compiler/program_outputs.h"
 
 namespace hammock::compiler {
 
@@ -18,9 +18,6 @@ bool IsView(const GraphNode& node);
 bool IsPair(const GraphNode& node);
 /// Leaves that are computed rather than read.
 bool IsGenerated(const GraphNode& node);
-
-/// The value that owns the memory of a value: itself, or the one that it reshapes.
-GraphValue StorageOf(const Graph& graph, GraphValue value);
 
 /// The facts of a graph that the builder needs.
 struct FusionFacts {

@@ -1,4 +1,4 @@
-#include "compiler/loops/kernel.h"
+#include "hammock/compiler/kernel.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

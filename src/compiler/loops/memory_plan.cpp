@@ -1,4 +1,4 @@
-#include "compiler/loops/memory_plan.h"
+#include "hammock/compiler/memory_plan.h"
 
 #include <algorithm>
 #include <map>

@@ -1,4 +1,4 @@
-#include "compiler/loops/program_outputs.h"
+#include "hammock/compiler/program_outputs.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "compiler/loops/schedule.h"
+#include "hammock/compiler/schedule.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -13,6 +13,9 @@
 #include "compiler/loops/attach_epilogues.h"
 #include "compiler/loops/kernel_builder.h"
 #include "compiler/loops/stream_results.h"
+#include "compiler/passes/arg_reductions.h"
+#include "compiler/passes/remove_dead.h"
+#include "compiler/passes/split_reductions.h"
 #include "ir/id_format.h"
 #include "ir/primitives.h"
 
@@ -66,11 +69,7 @@ class Scheduler {
     std::vector<NodeId> needs;  // roots that it reads
   };
 
-  bool IsCall(NodeId id) const {
-    const GraphNode& node = graph_[id];
-    return !IsPointwise(graph_, node) && !IsView(node) && !IsGenerated(node) &&
-           !ReductionOf(node) && !IsPair(node) && node.op != &ops::kInput;
-  }
+  bool IsCall(NodeId id) const { return !IsInKernels(graph_, id) && graph_[id].op != &ops::kInput; }
 
   /// Whether it is a large permute that moves another dim to the end; of a root whose operand
   /// is in memory a call makes a copy by tiles, where a kernel would read single elements.
@@ -463,6 +462,18 @@ class Scheduler {
 };
 
 }  // namespace
+
+std::vector<Pass> SchedulePasses() {
+  return {{"arg_reductions", ArgReductions},
+          {"split_reductions", SplitReductions},
+          {"remove_dead", RemoveDead}};
+}
+
+bool IsInKernels(const Graph& graph, NodeId id) {
+  const GraphNode& node = graph[id];
+  return IsPointwise(graph, node) || IsView(node) || IsGenerated(node) || ReductionOf(node) ||
+         IsPair(node);
+}
 
 Schedule MakeSchedule(const Graph& graph, bool aligned_outputs, bool epilogues) {
   return Scheduler(graph, aligned_outputs, epilogues).Make();

@@ -4,8 +4,8 @@
 
 #include <limits>
 
-#include "compiler/loops/kernel.h"
 #include "compiler/scalar/scalar_bodies.h"
+#include "hammock/compiler/kernel.h"
 
 namespace hammock::compiler {
 

@@ -1,7 +1,8 @@
 #pragma once
 /// Note [Scalar bodies]
 /// Every scalar function is written once, as a template over a type of numbers, and has three uses:
-/// with `Number` it is C++, with `IrNumber` it prints LLVM IR, with `CudaNumber` CUDA C++. All
+/// with `Number` it is C++, with `IrNumber` it prints LLVM IR, with `CNumber` CUDA C++ or OpenCL
+/// C. All
 /// three do the same operations in the same order, each rounded once, so results have the same bits
 /// (NaNs have any). There are no branches, only selects. Which of a function's lines are executed
 /// does not depend on data, so none of them may trap: divisors of integers are made harmless,

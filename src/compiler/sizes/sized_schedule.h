@@ -16,10 +16,10 @@
 #include <memory>
 #include <vector>
 
-#include "compiler/loops/schedule.h"
 #include "compiler/sizes/generalise.h"
 #include "compiler/sizes/size_grid.h"
 #include "compiler/sizes/skeleton.h"
+#include "hammock/compiler/schedule.h"
 
 namespace hammock::compiler {
 

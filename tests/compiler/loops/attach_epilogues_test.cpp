@@ -4,8 +4,8 @@
 
 #include <gtest/gtest.h>
 
-#include "compiler/loops/memory_plan.h"
 #include "compiler/passes/split_reductions.h"
+#include "hammock/compiler/memory_plan.h"
 #include "hammock/ir/graph.h"
 
 namespace hammock::compiler {

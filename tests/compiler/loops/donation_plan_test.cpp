@@ -1,4 +1,4 @@
-#include "compiler/loops/donation_plan.h"
+#include "hammock/compiler/donation_plan.h"
 
 #include <gtest/gtest.h>
 

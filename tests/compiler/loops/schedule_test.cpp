@@ -1,14 +1,14 @@
 // Schedules: which nodes become one kernel, and what kernels look like.
 
-#include "compiler/loops/schedule.h"
+#include "hammock/compiler/schedule.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
-#include "compiler/loops/memory_plan.h"
 #include "compiler/passes/split_reductions.h"
+#include "hammock/compiler/memory_plan.h"
 #include "hammock/ir/graph.h"
 
 namespace hammock::compiler {

@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include "compiler/loops/schedule.h"
 #include "compiler/pipeline.h"
+#include "hammock/compiler/schedule.h"
 
 namespace hammock {
 namespace {

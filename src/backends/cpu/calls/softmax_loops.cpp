@@ -4,8 +4,8 @@
 #include <algorithm>
 
 #include "backends/cpu/cpu_features.h"
-#include "compiler/loops/kernel.h"
 #include "compiler/scalar/scalar_bodies.h"
+#include "hammock/compiler/kernel.h"
 
 namespace hammock::cpu {
 namespace {

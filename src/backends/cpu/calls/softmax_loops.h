@@ -1,6 +1,6 @@
 #pragma once
 /// Loops over a row of scores, for the instructions that this processor has. The order of sums
-/// is that of Note [Reductions] in compiler/loops/kernel.h.
+/// is that of Note [Reductions] in hammock/compiler/kernel.h.
 
 #include <cstdint>
 

@@ -10,7 +10,7 @@
 #include "backends/cpu/code/native_code.h"
 #include "backends/cpu/interpret/kernel_interpreter.h"
 #include "backends/cpu/kernel_call.h"
-#include "compiler/loops/kernel.h"
+#include "hammock/compiler/kernel.h"
 #include "hammock/option.h"
 
 namespace hammock::cpu {

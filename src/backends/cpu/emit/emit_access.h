@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "backends/cpu/emit/emit_values.h"
-#include "compiler/loops/kernel.h"
+#include "hammock/compiler/kernel.h"
 
 namespace hammock::cpu {
 

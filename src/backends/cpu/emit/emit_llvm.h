@@ -7,7 +7,7 @@
 #include <string>
 
 #include "backends/cpu/emit/llvm_text.h"
-#include "compiler/loops/kernel.h"
+#include "hammock/compiler/kernel.h"
 
 namespace hammock::cpu {
 

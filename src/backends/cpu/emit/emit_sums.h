@@ -1,5 +1,5 @@
 #pragma once
-/// Prints the accumulators of reductions: Note [Reductions] in compiler/loops/kernel.h. They are
+/// Prints the accumulators of reductions: Note [Reductions] in hammock/compiler/kernel.h. They are
 /// memory on the stack. Where lanes lie along columns, accumulator j is lane j of them all, which
 /// LLVM keeps in registers; at the end of a row short vectors work on a copy. Where lanes lie along
 /// rows, each accumulator is a vector for each row of a strip.

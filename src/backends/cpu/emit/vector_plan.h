@@ -8,7 +8,7 @@
 
 #include <vector>
 
-#include "compiler/loops/kernel.h"
+#include "hammock/compiler/kernel.h"
 
 namespace hammock::cpu {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "backends/cpu/kernel_call.h"
-#include "compiler/loops/kernel.h"
+#include "hammock/compiler/kernel.h"
 
 namespace hammock::cpu {
 

@@ -8,7 +8,7 @@
 #include "backends/cpu/calls/calls.h"
 #include "backends/cpu/code/kernel_code.h"
 #include "backends/cpu/matmul/matmul.h"
-#include "compiler/loops/schedule.h"
+#include "hammock/compiler/schedule.h"
 
 namespace hammock::cpu {
 

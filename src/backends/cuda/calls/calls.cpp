@@ -4,7 +4,6 @@
 
 #include "backends/cuda/calls/call_kit.h"
 #include "backends/cuda/emit/cuda_text.h"
-#include "backends/cuda/emit/scalar_text.h"
 #include "compiler/loops/fusion_facts.h"
 #include "ir/primitives.h"
 

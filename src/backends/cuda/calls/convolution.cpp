@@ -11,7 +11,6 @@
 #include "backends/cuda/device/convolution_args.h"
 #include "backends/cuda/driver/copies.h"
 #include "backends/cuda/emit/cuda_text.h"
-#include "backends/cuda/emit/scalar_text.h"
 #include "hammock/config.h"
 #include "ir/primitives.h"
 #include "ops/primitives/channels_last.h"

@@ -6,7 +6,6 @@
 #include "backends/cuda/device/matmul_args.h"
 #include "backends/cuda/driver/copies.h"
 #include "backends/cuda/emit/cuda_text.h"
-#include "backends/cuda/emit/scalar_text.h"
 #include "ir/primitives.h"
 #include "ops/primitives/fused_forms.h"
 

@@ -8,7 +8,6 @@
 #include "backends/cuda/calls/device_kernel.h"
 #include "backends/cuda/device/scan_args.h"
 #include "backends/cuda/emit/cuda_text.h"
-#include "backends/cuda/emit/scalar_text.h"
 
 namespace hammock::cuda {
 

@@ -6,7 +6,6 @@
 #include "backends/cuda/calls/index_kit.h"
 #include "backends/cuda/device/scatter_args.h"
 #include "backends/cuda/emit/cuda_text.h"
-#include "backends/cuda/emit/scalar_text.h"
 #include "ir/primitives.h"
 
 namespace hammock::cuda {

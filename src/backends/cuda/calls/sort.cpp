@@ -10,7 +10,6 @@
 #include "backends/cuda/calls/item_sort.h"
 #include "backends/cuda/calls/radix_sort.h"
 #include "backends/cuda/emit/cuda_text.h"
-#include "backends/cuda/emit/scalar_text.h"
 #include "ir/primitives.h"
 
 namespace hammock::cuda {

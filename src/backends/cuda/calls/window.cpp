@@ -5,7 +5,6 @@
 #include "backends/cuda/calls/device_kernel.h"
 #include "backends/cuda/device/window_args.h"
 #include "backends/cuda/emit/cuda_text.h"
-#include "backends/cuda/emit/scalar_text.h"
 #include "ir/primitives.h"
 
 namespace hammock::cuda {

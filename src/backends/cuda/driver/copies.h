@@ -2,7 +2,7 @@
 /// Copies and fills as kernels of the loop IR.
 
 #include "backends/cuda/calls/calls.h"
-#include "compiler/loops/kernel.h"
+#include "hammock/compiler/kernel.h"
 #include "hammock/ir/shape.h"
 
 namespace hammock::cuda {

@@ -9,7 +9,6 @@
 #include "backends/cuda/emit/access_text.h"
 #include "backends/cuda/emit/cuda_text.h"
 #include "backends/cuda/emit/emit_reduction.h"
-#include "backends/cuda/emit/scalar_text.h"
 #include "base/throw.h"
 
 namespace hammock::cuda {

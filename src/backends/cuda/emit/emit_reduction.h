@@ -3,8 +3,8 @@
 
 #include <string>
 
+#include "backends/cuda/emit/cuda_text.h"
 #include "backends/cuda/emit/launch_config.h"
-#include "backends/cuda/emit/scalar_text.h"
 
 namespace hammock::cuda {
 

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <bit>
 
+#include "hammock/compiler/launch_size.h"
+
 namespace hammock::cuda {
 
 using compiler::Access;
@@ -13,6 +15,8 @@ using compiler::Instr;
 using compiler::Kernel;
 using compiler::Launch;
 using compiler::Level;
+using compiler::LinesOf;
+using compiler::NeedsWideIndex;
 using compiler::Stride;
 
 namespace {
@@ -22,12 +26,6 @@ constexpr int64_t kManyThreads = 1 << 16;  // enough to keep a GPU busy
 constexpr int kMostVector = 8;
 constexpr int kMostKept = 96;  // 32-bit registers that a thread may keep over stages
 constexpr unsigned kMostGridY = 65535;
-
-int64_t LinesOf(const Launch& launch) {
-  int64_t lines = launch.rows;
-  for (int64_t extent : launch.outer) lines *= extent;
-  return lines;
-}
 
 int64_t Quotient(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -95,20 +93,6 @@ bool IsAligned(const Launch& launch, size_t i, int vector) {
   const AccessMap& map = launch.maps[i];
   return even(map.offset) && even(across ? map.column : map.row) &&
          std::all_of(map.outer.begin(), map.outer.end(), even);
-}
-
-bool NeedsWideIndex(const Launch& launch) {
-  constexpr int64_t kMost = int64_t{1} << 30;
-  if (LinesOf(launch) > kMost || launch.columns > kMost) return true;
-  if (LinesOf(launch) * launch.columns > kMost) return true;
-  for (const AccessMap& map : launch.maps) {
-    int64_t reach = std::abs(map.row) * launch.rows + std::abs(map.column) * launch.columns;
-    for (size_t d = 0; d < map.outer.size(); ++d) {
-      reach += std::abs(map.outer[d]) * launch.outer[d];
-    }
-    if (reach > kMost) return true;
-  }
-  return false;
 }
 
 /// 32-bit registers for one element, with all values that stages share.

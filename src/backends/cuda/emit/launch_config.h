@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "compiler/loops/kernel.h"
+#include "hammock/compiler/kernel.h"
 
 namespace hammock::cuda {
 

@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "backends/cuda/calls/convolution.h"
-#include "backends/cuda/passes/arg_reductions.h"
 #include "backends/cuda/passes/attention_views.h"
 #include "backends/cuda/passes/chunk_attention.h"
 #include "backends/cuda/passes/copies_to_where.h"
@@ -12,11 +11,12 @@
 #include "backends/cuda/passes/round_matmuls.h"
 #include "backends/cuda/passes/scatter_rows.h"
 #include "backends/cuda/passes/vector_matmuls.h"
-#include "compiler/loops/program_outputs.h"
+#include "compiler/passes/arg_reductions.h"
 #include "compiler/passes/channels_last.h"
 #include "compiler/passes/narrow_matmuls.h"
 #include "compiler/passes/remove_dead.h"
 #include "compiler/passes/split_reductions.h"
+#include "hammock/compiler/program_outputs.h"
 
 namespace hammock::cuda {
 

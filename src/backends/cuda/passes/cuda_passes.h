@@ -3,9 +3,9 @@
 
 #include <vector>
 
-#include "compiler/loops/schedule.h"
 #include "compiler/passes/pass.h"
 #include "compiler/sizes/sized_schedule.h"
+#include "hammock/compiler/schedule.h"
 #include "hammock/ir/graph.h"
 
 namespace hammock::cuda {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "compiler/loops/schedule.h"
+#include "hammock/compiler/schedule.h"
 
 namespace hammock::cuda {
 

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "compiler/loops/schedule.h"
+#include "hammock/compiler/schedule.h"
 
 namespace hammock::cuda {
 

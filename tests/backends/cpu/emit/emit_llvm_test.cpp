@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "backends/cpu/emit/vector_plan.h"
-#include "compiler/loops/schedule.h"
+#include "hammock/compiler/schedule.h"
 
 namespace hammock::cpu {
 namespace {

@@ -8,17 +8,17 @@
 
 #include "backends/cuda/device/device_text.h"
 #include "backends/cuda/driver/nvrtc.h"
-#include "backends/cuda/emit/scalar_text.h"
+#include "backends/cuda/emit/cuda_text.h"
 #include "backends/cuda/emulated.h"
 #include "backends/cuda/passes/attention_views.h"
 #include "backends/cuda/passes/copies_to_where.h"
 #include "backends/cuda/passes/cuda_passes.h"
 #include "backends/cuda/passes/fuse_random.h"
 #include "backends/cuda/passes/round_matmuls.h"
-#include "compiler/loops/donation_plan.h"
-#include "compiler/loops/schedule.h"
 #include "compiler/passes/narrow_matmuls.h"
 #include "compiler/passes/remove_dead.h"
+#include "hammock/compiler/donation_plan.h"
+#include "hammock/compiler/schedule.h"
 
 namespace hammock::cuda {
 namespace {

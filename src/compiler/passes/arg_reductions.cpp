@@ -1,4 +1,4 @@
-#include "backends/cuda/passes/arg_reductions.h"
+#include "compiler/passes/arg_reductions.h"
 
 #include <algorithm>
 #include <limits>
@@ -6,7 +6,7 @@
 #include "compiler/passes/graph_editor.h"
 #include "ir/primitives.h"
 
-namespace hammock::cuda {
+namespace hammock {
 namespace {
 
 bool IsArgReduction(const GraphNode& node) {
@@ -53,4 +53,4 @@ Graph ArgReductions(Graph graph) {
                    });
 }
 
-}  // namespace hammock::cuda
+}  // namespace hammock

@@ -1,43 +1,38 @@
 #define HAMMOCK_BODY inline
-#include "backends/cuda/emit/scalar_text.h"
+#include "hammock/compiler/scalar_text.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "backends/cuda/emit/cuda_number.h"
 #include "base/throw.h"
 #include "compiler/loops/computed_type.h"
 #include "compiler/scalar/reduce_bodies.h"
 #include "compiler/scalar/scalar_bodies.h"
+#include "compiler/text/c_number.h"
 
-namespace hammock::cuda {
-
-using compiler::IsNarrowFloat;
-using compiler::ReduceFn;
-using compiler::VisitComputed;
-
+namespace hammock::compiler {
 namespace {
 
 /// The dtype that values are computed in.
 DType Computed(DType dtype) { return IsNarrowFloat(dtype) ? DType::kF32 : dtype; }
 
 /// The value of a function's body, printed into `text`; operands are called x and y.
-std::string PrintBody(CudaText& text, ScalarFn fn, DType dtype) {
+std::string PrintBody(CText& text, ScalarFn fn, DType dtype) {
   if (dtype == DType::kBool) {
     auto byte = [&](const char* name) {
-      return CudaNumber<uint8_t>{&text, text.Value("unsigned char", name)};
+      return CNumber<uint8_t>{&text, text.Value("unsigned char", name)};
     };
-    auto truth = [&](const CudaNumber<uint8_t>& value) { return (value != Like(value, 0)).name; };
-    CudaNumber<uint8_t> x = byte("x");
+    auto truth = [&](const CNumber<uint8_t>& value) { return (value != Like(value, 0)).name; };
+    CNumber<uint8_t> x = byte("x");
     switch (FormOf(fn)) {
       case ScalarForm::kUnary:
-        return truth(compiler::UnaryBool(fn, x));
+        return truth(UnaryBool(fn, x));
       case ScalarForm::kBinary:
-        return truth(compiler::BinaryBool(fn, x, byte("y")));
+        return truth(BinaryBool(fn, x, byte("y")));
       case ScalarForm::kTest:
-        return compiler::Test(fn, x).name;
+        return Test(fn, x).name;
       case ScalarForm::kCompare:
-        return compiler::Compare(fn, x, byte("y")).name;
+        return Compare(fn, x, byte("y")).name;
       case ScalarForm::kNone:
       case ScalarForm::kSelect:
         break;
@@ -45,17 +40,17 @@ std::string PrintBody(CudaText& text, ScalarFn fn, DType dtype) {
     return {};
   }
   return VisitComputed(dtype, [&](auto zero) -> std::string {
-    using N = CudaNumber<decltype(zero)>;
+    using N = CNumber<decltype(zero)>;
     N x{&text, "x"}, y{&text, "y"};
     switch (FormOf(fn)) {
       case ScalarForm::kUnary:
-        return compiler::Unary(fn, x).name;
+        return Unary(fn, x).name;
       case ScalarForm::kBinary:
-        return compiler::Binary(fn, x, y).name;
+        return Binary(fn, x, y).name;
       case ScalarForm::kTest:
-        return compiler::Test(fn, x).name;
+        return Test(fn, x).name;
       case ScalarForm::kCompare:
-        return compiler::Compare(fn, x, y).name;
+        return Compare(fn, x, y).name;
       case ScalarForm::kNone:
       case ScalarForm::kSelect:
         break;
@@ -64,7 +59,7 @@ std::string PrintBody(CudaText& text, ScalarFn fn, DType dtype) {
   });
 }
 
-/// Functions without a body that CUDA's library has, of doubles; empty for others.
+/// Functions without a body that the libraries of devices have, of doubles; empty for others.
 std::string_view LibraryText(ScalarFn fn) {
   switch (fn) {
     case ScalarFn::kFmod:
@@ -87,7 +82,7 @@ std::string_view LibraryText(ScalarFn fn) {
 
 bool HasText(ScalarFn fn, DType dtype) {
   if (fn == ScalarFn::kSelect || fn == ScalarFn::kNone) return true;
-  if (compiler::HasBody(fn, dtype)) return true;
+  if (HasBody(fn, dtype)) return true;
   if (fn == ScalarFn::kGcd) return IsIntegral(dtype) && dtype != DType::kBool;
   return IsFloat(dtype) && !LibraryText(fn).empty();
 }
@@ -98,33 +93,35 @@ std::string ScalarText::Call(const std::string& name, const std::vector<std::str
 
 void ScalarText::Define(const std::string& name, ScalarFn fn, DType dtype) {
   if (functions_.contains(name)) return;
-  if (!compiler::HasBody(fn, dtype)) return DefineWithoutBody(name, fn, dtype);
-  CudaText text;
+  if (!HasBody(fn, dtype)) return DefineWithoutBody(name, fn, dtype);
+  CText text(*dialect_);
   std::string result = PrintBody(text, fn, dtype);
-  std::string_view type = ValueType(dtype);
-  functions_[name] = fmt::format(
-      "__device__ inline {} {}({} x{}) {{\n{}  return {};\n}}\n", IsTruth(fn) ? "bool" : type, name,
-      type, ArityOf(fn) == 2 ? fmt::format(", {} y", type) : std::string(), text.lines(), result);
+  std::string_view type = ValueType(*dialect_, dtype);
+  functions_[name] = fmt::format("{} {} {}({} x{}) {{\n{}  return {};\n}}\n", dialect_->function,
+                                 IsTruth(fn) ? "bool" : type, name, type,
+                                 ArityOf(fn) == 2 ? fmt::format(", {} y", type) : std::string(),
+                                 text.lines(), result);
   tables_.insert(text.tables().begin(), text.tables().end());
 }
 
 void ScalarText::DefineWithoutBody(const std::string& name, ScalarFn fn, DType dtype) {
-  std::string_view type = ValueType(dtype);
+  std::string_view type = ValueType(*dialect_, dtype);
   if (fn == ScalarFn::kGcd) {
     bool is_signed = InfoOf(dtype).kind == DTypeKind::kSigned;
     functions_[name] = fmt::format(
-        "__device__ inline {0} {1}({0} x, {0} y) {{\n  {2} a = x, b = y;\n"
+        "{5} {0} {1}({0} x, {0} y) {{\n  {2} a = x, b = y;\n"
         "  while (b != 0) {{ {2} r = {3}a % b; a = b; b = r; }}\n  return ({0})({4});\n}}\n",
-        type, name, is_signed ? "long long" : "unsigned long long",
-        is_signed ? "b == -1 ? 0 : " : "", is_signed ? "a < 0 ? -(unsigned long long)a : a" : "a");
+        type, name, is_signed ? dialect_->i64 : dialect_->u64, is_signed ? "b == -1 ? 0 : " : "",
+        is_signed ? fmt::format("a < 0 ? -({})a : a", dialect_->u64) : "a", dialect_->function);
     return;
   }
   HAMMOCK_CHECK(HasText(fn, dtype), "no text for {} of {}", NameOf(fn), NameOf(dtype));
   functions_[name] = fmt::format(
-      "__device__ inline double {0}_wide(double x{1}) {{ {2} }}\n"
-      "__device__ inline {3} {0}({3} x{4}) {{ return ({3}){0}_wide(x{5}); }}\n",
+      "{6} double {0}_wide(double x{1}) {{ {2} }}\n"
+      "{6} {3} {0}({3} x{4}) {{ return ({3}){0}_wide(x{5}); }}\n",
       name, ArityOf(fn) == 2 ? ", double y" : "", LibraryText(fn), type,
-      ArityOf(fn) == 2 ? fmt::format(", {} y", type) : "", ArityOf(fn) == 2 ? ", y" : "");
+      ArityOf(fn) == 2 ? fmt::format(", {} y", type) : "", ArityOf(fn) == 2 ? ", y" : "",
+      dialect_->function);
 }
 
 std::string ScalarText::Scalar(ScalarFn fn, DType dtype, const std::vector<std::string>& operands) {
@@ -154,9 +151,10 @@ std::string ScalarText::ToMemory(const std::string& value, DType dtype) {
 }
 
 std::string ScalarText::FromBits(const std::string& bits, DType dtype) {
-  if (dtype == DType::kF64) return fmt::format("__longlong_as_double((long long){})", bits);
-  if (dtype == DType::kF32) return fmt::format("__int_as_float((int){})", bits);
-  return FromMemory(fmt::format("({}){}", MemoryType(dtype), bits), dtype);
+  if (dtype == DType::kF64)
+    return fmt::format("{}(({}){})", dialect_->bits_double, dialect_->i64, bits);
+  if (dtype == DType::kF32) return fmt::format("{}((int){})", dialect_->bits_float, bits);
+  return FromMemory(fmt::format("({}){}", MemoryType(*dialect_, dtype), bits), dtype);
 }
 
 std::string ScalarText::Cast(const std::string& value, DType from, DType to) {
@@ -164,19 +162,20 @@ std::string ScalarText::Cast(const std::string& value, DType from, DType to) {
   if (to == DType::kBool) return fmt::format("({} != 0)", value);
   if (IsFloat(from) && !IsFloat(to)) {
     if (to == DType::kU64) return fmt::format("to_u64((double){})", value);
-    return fmt::format("({})to_i64((double){})", ValueType(to), value);
+    return fmt::format("({})to_i64((double){})", ValueType(*dialect_, to), value);
   }
-  std::string result = fmt::format("({})({})", ValueType(to), value);
+  std::string result = fmt::format("({})({})", ValueType(*dialect_, to), value);
   return IsNarrowFloat(to) ? FromMemory(ToMemory(result, to), to) : result;
 }
 
 std::string ScalarText::Bitcast(const std::string& value, DType from, DType to) {
   std::string bits = ToMemory(value, from);
-  if (from == DType::kF32) bits = fmt::format("__float_as_int({})", bits);
-  if (from == DType::kF64) bits = fmt::format("__double_as_longlong({})", bits);
-  if (to == DType::kF32) return fmt::format("__int_as_float((int){})", bits);
-  if (to == DType::kF64) return fmt::format("__longlong_as_double((long long){})", bits);
-  return FromMemory(fmt::format("({}){}", MemoryType(to), bits), to);
+  if (from == DType::kF32) bits = fmt::format("{}({})", dialect_->float_bits, bits);
+  if (from == DType::kF64) bits = fmt::format("{}({})", dialect_->double_bits, bits);
+  if (to == DType::kF32) return fmt::format("{}((int){})", dialect_->bits_float, bits);
+  if (to == DType::kF64)
+    return fmt::format("{}(({}){})", dialect_->bits_double, dialect_->i64, bits);
+  return FromMemory(fmt::format("({}){}", MemoryType(*dialect_, to), bits), to);
 }
 
 std::string ScalarText::Combine(ReduceFn fn, DType dtype, const std::string& sum,
@@ -186,17 +185,16 @@ std::string ScalarText::Combine(ReduceFn fn, DType dtype, const std::string& sum
     return fmt::format("(bool)({} {} {})", sum, any ? '|' : '&', x);
   }
   DType computed = Computed(dtype);
-  std::string name = fmt::format("combine_{}_{}", compiler::NameOf(fn), NameOf(computed));
+  std::string name = fmt::format("combine_{}_{}", NameOf(fn), NameOf(computed));
   if (!functions_.contains(name)) {
-    CudaText text;
+    CText text(*dialect_);
     std::string result = VisitComputed(computed, [&](auto zero) {
-      using N = CudaNumber<decltype(zero)>;
+      using N = CNumber<decltype(zero)>;
       return compiler::Combine(fn, N{&text, "sum"}, N{&text, "x"}).name;
     });
-    std::string_view type = ValueType(computed);
-    functions_[name] =
-        fmt::format("__device__ inline {0} {1}({0} sum, {0} x) {{\n{2}  return {3};\n}}\n", type,
-                    name, text.lines(), result);
+    std::string_view type = ValueType(*dialect_, computed);
+    functions_[name] = fmt::format("{4} {0} {1}({0} sum, {0} x) {{\n{2}  return {3};\n}}\n", type,
+                                   name, text.lines(), result, dialect_->function);
   }
   return Call(name, {sum, x});
 }
@@ -207,7 +205,7 @@ std::string ScalarText::Identity(ReduceFn fn, DType dtype) {
   }
   return VisitComputed(dtype, [&](auto zero) {
     using T = decltype(zero);
-    return fmt::format("({}){}", CudaTypeOf<T>(), LiteralOf(compiler::IdentityOf<T>(fn)));
+    return fmt::format("({}){}", CTypeOf<T>(*dialect_), LiteralOf(*dialect_, IdentityOf<T>(fn)));
   });
 }
 
@@ -218,4 +216,4 @@ std::string ScalarText::Functions() const {
   return text;
 }
 
-}  // namespace hammock::cuda
+}  // namespace hammock::compiler

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "compiler/loops/schedule.h"
+#include "hammock/compiler/schedule.h"
 
 namespace hammock::compiler {
 
@@ -13,7 +13,7 @@ namespace hammock::compiler {
 /// Inputs of one size that die before a command are a prefix of those sorted by their last reader,
 /// so the pairs are never listed: building this and matching outputs to inputs are linear but for a
 /// logarithm.
-class DonationPlan {
+class HAMMOCK_API DonationPlan {
  public:
   DonationPlan() = default;
   /// That no output takes part in.

@@ -9,7 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "compiler/loops/kernel.h"
+#include "hammock/compiler/kernel.h"
+#include "hammock/ir/pass.h"
 
 namespace hammock::compiler {
 
@@ -78,12 +79,21 @@ void Fields(Io& io, Schedule& schedule) {
      schedule.buffer_of);
 }
 
+/// The passes that a graph needs before it is scheduled: arg_max and arg_min become reductions, and
+/// every reduction one over a single dim.
+HAMMOCK_API std::vector<Pass> SchedulePasses();
+
+/// Whether a node becomes a part of kernels. All others are calls, which a backend runs by code of
+/// its own. Of a reduction: after SchedulePasses.
+HAMMOCK_API bool IsInKernels(const Graph& graph, NodeId node);
+
 /// `aligned_outputs`: results begin at multiples of 64 bytes, so that they may be written past the
 /// caches. `epilogues`: calls of products may run kernels on parts of their results.
-Schedule MakeSchedule(const Graph& graph, bool aligned_outputs = true, bool epilogues = true);
+HAMMOCK_API Schedule MakeSchedule(const Graph& graph, bool aligned_outputs = true,
+                                  bool epilogues = true);
 
-BufferMap<int64_t> BytesOf(const Schedule& schedule);
+HAMMOCK_API BufferMap<int64_t> BytesOf(const Schedule& schedule);
 
-std::string ToText(const Schedule& schedule, const Graph& graph);
+HAMMOCK_API std::string ToText(const Schedule& schedule, const Graph& graph);
 
 }  // namespace hammock::compiler

@@ -19,13 +19,15 @@
 /// in order; the 64 are then combined as a tree (j with j+32, j+16, ...). So the result depends on
 /// the extent alone: it is the same interpreted and compiled, for any direction of vectors, and
 /// whatever else is in the kernel. GPUs have a tree of their own: Note [Reductions on a GPU] in
-/// backends/cuda/emit/launch_config.h.
+/// backends/cuda/emit/launch_config.h. A backend of another project may choose its own, as long as
+/// the result depends on the extent alone.
 
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "hammock/export.h"
 #include "hammock/ir/dtype.h"
 #include "hammock/ir/graph.h"
 #include "hammock/ir/scalar_fn.h"
@@ -110,7 +112,7 @@ void Fields(Io& io, Access& access) {
   io(access.kind, access.dtype, access.row, access.column, access.streams);
 }
 
-struct Kernel {
+struct HAMMOCK_API Kernel {
   /// Vectors hold consecutive rows instead of consecutive columns.
   bool lanes_along_rows = false;
   int stages = 1;
@@ -127,10 +129,10 @@ void Fields(Io& io, Kernel& kernel) {
 }
 
 /// What a kernel computes, in short, as the name of a function: `kernel_mul_exp_reduce_sum`.
-std::string FunctionName(const Kernel& kernel);
+HAMMOCK_API std::string FunctionName(const Kernel& kernel);
 
 /// One line per instruction. Equal kernels have equal texts, so that it serves as a key.
-std::string ToText(const Kernel& kernel);
+HAMMOCK_API std::string ToText(const Kernel& kernel);
 
 /// The numbers of one access.
 struct AccessMap {
@@ -161,12 +163,12 @@ void Fields(Io& io, Launch& launch) {
   io(launch.kernel, launch.outer, launch.rows, launch.columns, launch.maps);
 }
 
-std::string ToText(const Launch& launch);
+HAMMOCK_API std::string ToText(const Launch& launch);
 
 /// InternalError that names the access which could leave its buffer; `bytes` are those of the
 /// buffers.
-void CheckBounds(const Launch& launch, const BufferMap<int64_t>& bytes);
+HAMMOCK_API void CheckBounds(const Launch& launch, const BufferMap<int64_t>& bytes);
 
-const char* NameOf(ReduceFn fn);
+HAMMOCK_API const char* NameOf(ReduceFn fn);
 
 }  // namespace hammock::compiler

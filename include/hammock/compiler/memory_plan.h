@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "compiler/loops/schedule.h"
+#include "hammock/compiler/schedule.h"
 
 namespace hammock::compiler {
 
@@ -27,10 +27,11 @@ void Fields(Io& io, MemoryPlan& plan) {
 
 /// `scratch` is what each command needs for itself while it runs. `group_last`: for each command
 /// the last of those that may run at the same time; empty where each runs alone.
-MemoryPlan PlanMemory(const Schedule& schedule, const std::vector<int64_t>& scratch,
-                      const std::vector<int>& group_last = {});
+HAMMOCK_API MemoryPlan PlanMemory(const Schedule& schedule, const std::vector<int64_t>& scratch,
+                                  const std::vector<int>& group_last = {});
 /// The same at sizes at which the buffers have these bytes.
-MemoryPlan PlanMemory(const Schedule& schedule, const BufferMap<int64_t>& bytes,
-                      const std::vector<int64_t>& scratch, const std::vector<int>& group_last);
+HAMMOCK_API MemoryPlan PlanMemory(const Schedule& schedule, const BufferMap<int64_t>& bytes,
+                                  const std::vector<int64_t>& scratch,
+                                  const std::vector<int>& group_last);
 
 }  // namespace hammock::compiler

@@ -5,16 +5,17 @@
 #include <string>
 #include <vector>
 
-#include "compiler/loops/schedule.h"
+#include "hammock/compiler/schedule.h"
 #include "hammock/lazy/backend_interface.h"
 
 namespace hammock::compiler {
 
 /// "mul_add_maximum": the nodes that it computes, the first few of many.
-std::string NameOfCommand(const Graph& graph, const Command& command);
+HAMMOCK_API std::string NameOfCommand(const Graph& graph, const Command& command);
 
 /// One for each command, with every node of the graph that a command computes. `kind` is "kernel"
 /// or "call": a backend says who runs its calls.
-std::vector<lazy::KernelInfo> DescribeCommands(const Graph& graph, const Schedule& schedule);
+HAMMOCK_API std::vector<lazy::KernelInfo> DescribeCommands(const Graph& graph,
+                                                           const Schedule& schedule);
 
 }  // namespace hammock::compiler

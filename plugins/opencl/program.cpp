@@ -1,0 +1,321 @@
+#include "program.h"
+
+#include <fmt/format.h>
+#include <hammock/compiler/describe_schedule.h>
+#include <hammock/compiler/launch_size.h>
+#include <hammock/ir/pass.h>
+
+#include <algorithm>
+#include <set>
+
+#include "emit.h"
+
+namespace opencl {
+
+using hammock::DType;
+using hammock::ErrorCode;
+using hammock::Graph;
+using hammock::GraphNode;
+using hammock::NodeId;
+using hammock::compiler::BufferId;
+using hammock::compiler::BufferMap;
+using hammock::compiler::Command;
+using hammock::compiler::kOpenClC;
+
+namespace {
+
+constexpr int64_t kFaultBytes = 16;
+constexpr int32_t kNoFault = 0x7fffffff;
+
+int64_t Aligned(int64_t bytes) { return (bytes + 63) / 64 * 64; }
+
+bool BecomesReduction(const std::string& op) {
+  return op == "arg_max" || op == "arg_min" || op.starts_with("reduce_sum") ||
+         op.starts_with("reduce_prod") || op == "reduce_max" || op == "reduce_min" ||
+         op == "reduce_any" || op == "reduce_all";
+}
+
+}  // namespace
+
+Program::Program(const Graph& graph, Device& device)
+    : device_(device),
+      graph_(hammock::RunPasses(hammock::compiler::SchedulePasses(),
+                                hammock::compiler::WithOrigins(graph))),
+      schedule_(hammock::compiler::MakeSchedule(graph_, /*aligned_outputs=*/false,
+                                                /*epilogues=*/false)),
+      sources_(hammock::compiler::FindOutputSources(schedule_)) {
+  MakeSteps();
+  plan_ = hammock::compiler::PlanMemory(schedule_, scratch_);
+  if (packed_) PackMemory();
+  donations_ = can_fail() || packed_ ? hammock::compiler::DonationPlan(schedule_.outputs.size())
+                                     : hammock::compiler::DonationPlan(graph_, schedule_, {});
+  PlaceNumbers();
+}
+
+// ---- Preparation
+
+void Program::MakeSteps() {
+  for (const Command& command : schedule_.commands) {
+    size_t pointers = 0;
+    if (!command.is_call()) {
+      for (const auto& access : command.launch.kernel->accesses) {
+        using Kind = hammock::compiler::Access::Kind;
+        pointers += access.kind == Kind::kBuffer || access.kind == Kind::kScratch;
+      }
+    }
+    packed_ = packed_ || pointers > device_.most_pointers();
+  }
+  hammock::compiler::ScalarText scalars(kOpenClC);
+  for (const Command& command : schedule_.commands) {
+    std::vector<Step> steps;
+    int64_t scratch = 0;
+    if (command.is_call()) {
+      const CallEntry* entry = FindCall(graph_[command.node].op->info().name);
+      if (!entry) {
+        throw hammock::CompileError(
+            ErrorCode::kCompile,
+            fmt::format("opencl has no kernel for {}", graph_[command.node].op->info().name));
+      }
+      CallBuilder call(graph_, schedule_, command.node, scalars);
+      entry->make(call);
+      for (Step& step : call.steps) {
+        for (Argument& argument : step.arguments) {
+          if (argument.kind == Argument::Kind::kFaults) {
+            argument.offset = static_cast<int64_t>(faults_.size()) * kFaultBytes;
+          }
+        }
+      }
+      if (call.fault) faults_.push_back({*call.fault, graph_[command.node].origin});
+      steps = std::move(call.steps);
+      scratch = call.scratch_bytes;
+      kernels_.insert(kernels_.end(), call.sources.begin(), call.sources.end());
+    } else {
+      const KernelKind kind = {.wide_index = hammock::compiler::NeedsWideIndex(command.launch),
+                               .one_pointer = packed_};
+      kernels_.push_back(EmitKernel(*command.launch.kernel,
+                                    static_cast<int>(command.launch.outer.size()), kind, scalars));
+      steps.push_back(MakeStep(command.launch, kernels_.back()));
+      steps.back().one_pointer = packed_;
+      scratch = ScratchBytes(command.launch);
+    }
+    std::erase_if(steps, [](const Step& step) {
+      return step.global[0] == 0 || step.global[1] == 0 || step.global[2] == 0;
+    });
+    steps_.push_back(std::move(steps));
+    scratch_.push_back(scratch);
+  }
+  device_.Compile(scalars.Functions(), kernels_);
+}
+
+/// Inputs and outputs get places behind the arena, so that all memory is one buffer.
+void Program::PackMemory() {
+  const BufferMap<int64_t> bytes = hammock::compiler::BytesOf(schedule_);
+  auto place = [&](BufferId buffer) {
+    if (plan_.offset[buffer] >= 0) return;
+    plan_.offset[buffer] = plan_.arena_bytes;
+    plan_.arena_bytes += Aligned(bytes[buffer]);
+  };
+  for (BufferId buffer : schedule_.inputs) place(buffer);
+  for (BufferId buffer : schedule_.outputs) place(buffer);
+}
+
+/// One buffer holds the numbers of all steps; they are the same in every run.
+void Program::PlaceNumbers() {
+  BufferMap<Place> buffers(schedule_.buffers.size());
+  const std::vector<Place> inputs(packed_ ? 0 : schedule_.inputs.size());
+  const std::vector<Place> outputs(packed_ ? 0 : schedule_.outputs.size());
+  hammock::compiler::SetBuffers<Place>(schedule_, plan_, sources_, inputs, outputs, Place(),
+                                       buffers);
+  std::vector<int64_t> numbers;
+  for (size_t c = 0; c < steps_.size(); ++c) {
+    launches_.emplace_back();
+    for (const Step& step : steps_[c]) {
+      launches_.back().push_back(
+          {&device_.Find(step.kernel), static_cast<int64_t>(numbers.size())});
+      for (const Argument& argument : step.arguments) {
+        numbers.push_back(PlaceOf(argument, c, buffers, Place(), Place()).offset);
+      }
+      numbers.insert(numbers.end(), step.numbers.begin(), step.numbers.end());
+    }
+  }
+  if (numbers.empty()) return;
+  const auto count = static_cast<int64_t>(numbers.size());
+  numbers_ = device_.Upload(hammock::HostTensor::From(numbers, {count}));
+}
+
+// ---- Runs
+
+Program::Place Program::PlaceOf(const Argument& argument, size_t command,
+                                const BufferMap<Place>& buffers, Place arena, Place faults) const {
+  switch (argument.kind) {
+    case Argument::Kind::kBuffer:
+      return buffers[argument.buffer];
+    case Argument::Kind::kScratch:
+      return arena + static_cast<size_t>(plan_.scratch_offset[command] + argument.offset);
+    case Argument::Kind::kFaults:
+      return faults + static_cast<size_t>(argument.offset);
+  }
+  return {};
+}
+
+void Program::Copy(const Place& from, const Place& to, int64_t bytes) const {
+  if (bytes == 0) return;
+  Check(clEnqueueCopyBuffer(device_.queue(), from.memory, to.memory,
+                            static_cast<size_t>(from.offset), static_cast<size_t>(to.offset),
+                            static_cast<size_t>(bytes), 0, nullptr, nullptr),
+        "clEnqueueCopyBuffer");
+}
+
+void Program::Start(const Step& step, const Launch& launch, size_t command,
+                    const BufferMap<Place>& buffers, Place arena, Place faults) const {
+  if (step.copies) {
+    const Place from = PlaceOf(step.arguments[0], command, buffers, arena, faults);
+    const Place to = PlaceOf(step.arguments[1], command, buffers, arena, faults);
+    if (from.memory == to.memory && from.offset == to.offset) return;
+  }
+  const cl_kernel kernel = launch.kernel->function.get();
+  auto set = [&](cl_uint index, size_t size, const void* value) {
+    Check(clSetKernelArg(kernel, index, size, value), "clSetKernelArg");
+  };
+  const cl_mem numbers = numbers_->get();
+  const cl_long first = launch.first;
+  set(0, sizeof(numbers), &numbers);
+  set(1, sizeof(first), &first);
+  const size_t pointers = step.one_pointer ? 1 : step.arguments.size();
+  for (size_t i = 0; i < pointers; ++i) {
+    const cl_mem memory = step.one_pointer
+                              ? arena.memory
+                              : PlaceOf(step.arguments[i], command, buffers, arena, faults).memory;
+    set(static_cast<cl_uint>(2 + i), sizeof(memory), &memory);
+  }
+  Check(clEnqueueNDRangeKernel(device_.queue(), kernel, 3, nullptr, step.global.data(),
+                               step.local.data(), 0, nullptr, nullptr),
+        "clEnqueueNDRangeKernel");
+}
+
+Program::Run Program::Enqueue(const std::vector<BlockPtr>& inputs,
+                              const std::vector<bool>& donated) const {
+  Run run;
+  const std::vector<int> taken = donations_.Match(donated);
+  std::vector<Place> in, out;
+  for (const BlockPtr& input : inputs) in.push_back({input->get(), 0});
+  for (size_t i = 0; i < sources_.size(); ++i) {
+    const auto& source = sources_[i];
+    run.outputs.push_back(
+        source.input >= 0  ? inputs[static_cast<size_t>(source.input)]
+        : source.same >= 0 ? run.outputs[static_cast<size_t>(source.same)]
+        : taken[i] >= 0
+            ? inputs[static_cast<size_t>(taken[i])]
+            : device_.memory().Take(schedule_.buffers[schedule_.outputs[i]].bytes(), "output"));
+    out.push_back({run.outputs.back()->get(), 0});
+  }
+  BlockPtr arena, faults;
+  if (plan_.arena_bytes > 0) arena = device_.memory().Take(plan_.arena_bytes, "values of a run");
+  if (can_fail()) {
+    faults = device_.memory().Take(static_cast<int64_t>(faults_.size()) * kFaultBytes, "faults");
+  }
+  const Place arena_place = {arena ? arena->get() : nullptr, 0};
+  const Place faults_place = {faults ? faults->get() : nullptr, 0};
+  BufferMap<Place> buffers(schedule_.buffers.size());
+  hammock::compiler::SetBuffers<Place>(
+      schedule_, plan_, sources_, packed_ ? std::span<const Place>() : std::span<const Place>(in),
+      packed_ ? std::span<const Place>() : std::span<const Place>(out), arena_place, buffers);
+
+  std::lock_guard lock(device_.launches);
+  if (faults) {
+    Check(clEnqueueFillBuffer(device_.queue(), faults->get(), &kNoFault, sizeof(kNoFault), 0,
+                              faults_.size() * kFaultBytes, 0, nullptr, nullptr),
+          "clEnqueueFillBuffer");
+  }
+  if (packed_) {
+    for (size_t i = 0; i < in.size(); ++i) {
+      Copy(in[i], buffers[schedule_.inputs[i]], inputs[i]->bytes);
+    }
+  }
+  for (size_t c = 0; c < steps_.size(); ++c) {
+    for (size_t s = 0; s < steps_[c].size(); ++s) {
+      Start(steps_[c][s], launches_[c][s], c, buffers, arena_place, faults_place);
+    }
+  }
+  if (packed_) {
+    for (size_t i = 0; i < out.size(); ++i) {
+      if (sources_[i].input >= 0 || sources_[i].same >= 0) continue;
+      Copy(buffers[schedule_.outputs[i]], out[i], run.outputs[i]->bytes);
+    }
+  }
+  if (faults) {
+    auto found = std::make_shared<std::vector<int64_t>>(2 * faults_.size());
+    Check(clEnqueueReadBuffer(device_.queue(), faults->get(), CL_FALSE, 0,
+                              faults_.size() * kFaultBytes, found->data(), 0, nullptr,
+                              run.ended.out()),
+          "clEnqueueReadBuffer");
+    run.check = [this, found](cl_int status) {
+      Check(status, "a run");
+      for (size_t i = 0; i < faults_.size(); ++i) {
+        if (static_cast<int32_t>((*found)[2 * i]) == kNoFault) continue;
+        throw hammock::lazy::ExecutionError(
+            faults_[i].text.code, faults_[i].text.message((*found)[2 * i + 1]), faults_[i].node);
+      }
+    };
+  }
+  Check(clFlush(device_.queue()), "clFlush");
+  return run;
+}
+
+// ---- For people
+
+int64_t Program::bytes() const {
+  int64_t bytes = numbers_ ? numbers_->bytes : 0;
+  for (const KernelSource& kernel : kernels_) bytes += static_cast<int64_t>(kernel.text.size());
+  return bytes;
+}
+
+std::vector<std::string> Program::KernelNames() const {
+  std::set<std::string> names;
+  for (const KernelSource& kernel : kernels_) names.insert(kernel.name);
+  return {names.begin(), names.end()};
+}
+
+std::string Program::ToText() const {
+  std::string text = hammock::ToText(graph_) + hammock::compiler::ToText(schedule_, graph_);
+  std::set<std::string> shown;
+  for (const KernelSource& kernel : kernels_) {
+    if (shown.insert(kernel.name).second) text += kernel.text;
+  }
+  return text;
+}
+
+hammock::lazy::ComputationInfo Program::Describe() const {
+  return {graph_, hammock::compiler::DescribeCommands(graph_, schedule_), plan_.peak_bytes()};
+}
+
+std::string Program::WhyNot(const Graph& graph, NodeId id, const Device& device) {
+  const GraphNode& node = graph[id];
+  const std::string& op = node.op->info().name;
+  auto why_not = [&](const hammock::Shape& type) -> std::string {
+    const DType dtype = type.dtype();
+    if (hammock::InfoOf(dtype).bits % 8 != 0) return "its elements are no bytes";
+    const bool wide = dtype == DType::kF64 || dtype == DType::kC128;
+    return wide && !device.has_f64() ? "the device has no 64-bit floats" : "";
+  };
+  for (hammock::GraphValue input : node.inputs) {
+    if (!input.node) continue;
+    if (std::string reason = why_not(graph.TypeOf(input)); !reason.empty()) return reason;
+  }
+  for (const hammock::Shape& type : node.types) {
+    if (std::string reason = why_not(type); !reason.empty()) return reason;
+  }
+  if (op == "input" || BecomesReduction(op)) return "";
+  if (hammock::compiler::IsInKernels(graph, id)) {
+    if (node.op->scalar == hammock::ScalarFn::kNone || node.inputs.empty()) return "";
+    const DType dtype = graph.TypeOf(node.inputs[0]).dtype();
+    if (hammock::compiler::HasText(node.op->scalar, dtype)) return "";
+    return fmt::format("there is no function for {}", hammock::NameOf(dtype));
+  }
+  if (op == "barrier" || op == "bitcast") return "";
+  const CallEntry* entry = FindCall(op);
+  if (!entry) return "there is no kernel for it";
+  return entry->why_not ? entry->why_not(graph, node) : "";
+}
+
+}  // namespace opencl

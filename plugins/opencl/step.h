@@ -1,0 +1,57 @@
+#pragma once
+/// What the commands of a schedule become: launches of kernels, in order.
+///
+/// Every kernel has the same parameters: the numbers of all launches of a program in one buffer,
+/// the index of its own first one, and its pointers. Its own numbers begin with an offset in bytes
+/// for each pointer; so one buffer object serves many values, and nothing but pointers is set for a
+/// run.
+
+#include <hammock/compiler/kernel.h>
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace opencl {
+
+/// A kernel as text; `name` is derived from it.
+struct KernelSource {
+  std::string name;
+  std::string text;
+};
+
+/// `parameters` are types and names of the pointers. In `body`, which ends the kernel, `w` are the
+/// numbers behind the offsets. With `one_pointer` there is a single one, which all offsets are
+/// from.
+KernelSource MakeKernel(const std::vector<std::pair<std::string, std::string>>& parameters,
+                        const std::string& body, bool one_pointer = false);
+
+/// `text` with each `$name` replaced.
+std::string Fill(std::string text,
+                 const std::vector<std::pair<std::string_view, std::string>>& values);
+
+/// Functions that kernels use, before all of them.
+std::string_view Prelude();
+
+/// The memory that a pointer of a launch points to.
+struct Argument {
+  enum class Kind { kBuffer, kScratch, kFaults };
+  Kind kind = Kind::kBuffer;
+  hammock::compiler::BufferId buffer;
+  int64_t offset = 0;  ///< in bytes, in the command's scratch memory or in the faults
+};
+
+struct Step {
+  std::string kernel;  ///< its name
+  std::vector<Argument> arguments;
+  std::vector<int64_t> numbers;  ///< behind the offsets
+  std::array<size_t, 3> global = {1, 1, 1};
+  std::array<size_t, 3> local = {1, 1, 1};
+  bool one_pointer = false;
+  bool copies = false;  ///< argument 0 to argument 1: not needed where both are one
+};
+
+}  // namespace opencl
