@@ -1,0 +1,333 @@
+// Gradients of layers, as PyTorch's autograd calls them: with the results that the forward pass
+// kept, and a mask of the gradients that are wanted.
+
+#include <hammock/ir/function.h>
+#include <hammock/ops.h>
+
+#include <cmath>
+
+#include "engine/adaptor.h"
+#include "engine/scope.h"
+
+namespace hammock_torch {
+
+using hammock::Any;
+using hammock::AnyList;
+using hammock::CallOp;
+using hammock::Dims;
+using hammock::DType;
+using hammock::Tensor;
+
+namespace {
+
+using Call = const AtenCall&;
+
+std::vector<uint8_t> MaskAt(Call c, size_t i) {
+  std::vector<uint8_t> mask;
+  for (const Any& item : c[i].ToList()) mask.push_back(item.ToBool());
+  return mask;
+}
+
+/// Undefined where the gradient is not wanted.
+Any Masked(std::vector<Tensor> grads, const std::vector<uint8_t>& wanted) {
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    if (!wanted[i]) grads[i] = Tensor();
+  }
+  return TupleOf(grads);
+}
+
+Dims AllBut(const Tensor& x, int kept) {
+  Dims dims;
+  for (int i = 0; i < x.dim(); ++i) {
+    if (i != kept) dims.push_back(i);
+  }
+  return dims;
+}
+
+/// grad, input, weight, (bias_sizes,) stride, padding, dilation, transposed, output_padding,
+/// groups, mask
+Any ConvolutionGrads(Call c, size_t first) {
+  const Tensor& weight = c.tensor(2);
+  int rank = weight.dim() - 2;
+  bool batched = c.tensor(1).dim() == weight.dim();
+  Tensor grad = batched ? c.tensor(0) : hammock::unsqueeze(c.tensor(0), 0);
+  Tensor input = batched ? c.tensor(1) : hammock::unsqueeze(c.tensor(1), 0);
+  std::vector<uint8_t> mask = MaskAt(c, first + 6);
+  std::vector<Tensor> grads(2);
+  if (mask[0] || mask[1]) {
+    grads = RecordGrads("convolution", {input, weight}, {Tensor()},
+                        {c.dims(first, rank), c.dims(first + 1, rank), c.dims(first + 2, rank),
+                         c.flag(first + 3), c.dims(first + 4, rank), c.integer(first + 5)},
+                        grad, {mask[0], mask[1]});
+  }
+  if (!batched && grads[0].defined()) grads[0] = hammock::squeeze(grads[0], 0);
+  grads.push_back(mask[2] ? hammock::sum(grad, AllBut(grad, 1)) : Tensor());
+  return Masked(grads, mask);
+}
+Any ConvolutionBackward(Call c) { return ConvolutionGrads(c, 4); }
+Any ConvolutionBackwardOverrideable(Call c) { return ConvolutionGrads(c, 3); }
+
+/// grad, input, normalized_shape, mean, rstd, weight, bias, mask
+Any LayerNormBackward(Call c) {
+  const Tensor& x = c.tensor(1);
+  std::vector<uint8_t> mask = MaskAt(c, 7);
+  int rank = static_cast<int>(c.ints(2).size());
+  Dims inner, outer;
+  for (int i = 0; i < x.dim(); ++i) (i < x.dim() - rank ? outer : inner).push_back(i);
+  DType wide = c.tensor(4).dtype();  // f32 next to f16 and bf16
+  Tensor grad = c.tensor(0).to(wide), scale = c.tensor(4);
+  Tensor normalised = (x.to(wide) - c.tensor(3)) * scale;
+  auto summed = [&](const Tensor& each, size_t like) {
+    Tensor total = outer.empty() ? each : hammock::sum(each, outer);
+    return c.none(like) ? total : total.to(c.tensor(like).dtype());
+  };
+  Tensor to_weight = mask[1] ? summed(grad * normalised, 5) : Tensor();
+  Tensor to_bias = mask[2] ? summed(grad, 6) : Tensor();
+  if (!mask[0]) return Masked({Tensor(), to_weight, to_bias}, mask);
+  Tensor weighted = c.none(5) ? grad : grad * c.tensor(5).to(wide);
+  Tensor to_input = (weighted - hammock::mean(weighted, inner, true) -
+                     normalised * hammock::mean(weighted * normalised, inner, true)) *
+                    scale;
+  return Masked({to_input.to(x.dtype()), to_weight, to_bias}, mask);
+}
+
+// ---- Batch normalisation
+
+struct BatchNormCall {
+  Tensor grad, input, weight, running_mean, running_var, save_mean, save_scale;
+  bool training;
+  double eps;
+  std::vector<uint8_t> mask;
+};
+
+Tensor AsChannels(const Tensor& vector, const Tensor& like) {
+  Dims sizes = Dims::Filled(like.dim(), 1);
+  sizes[1] = vector.numel();
+  return hammock::reshape(vector, sizes);
+}
+
+Any BatchNormGrads(const BatchNormCall& b) {
+  const Tensor& x = b.input;
+  Tensor weight = b.weight;
+  if (!weight.defined() && b.mask[1])
+    weight = hammock::ones({x.size(1)}, x.dtype(), CurrentDevice());
+  Tensor bias = b.mask[2] ? hammock::zeros({x.size(1)}, x.dtype(), CurrentDevice()) : Tensor();
+  if (b.training) {
+    Tensor variance = hammock::zeros_like(b.save_scale);  // its gradient is zero: never read
+    return Masked(
+        RecordGrads("_batch_norm_train", {x, weight, bias},
+                    {Tensor(), b.save_mean, b.save_scale, variance}, {b.eps}, b.grad, b.mask),
+        b.mask);
+  }
+  Tensor scale = hammock::rsqrt(b.running_var + b.eps);
+  Tensor factor = AsChannels(b.weight.defined() ? scale * b.weight : scale, x);
+  Tensor normalised = (x - AsChannels(b.running_mean, x)) * AsChannels(scale, x);
+  Dims dims = AllBut(x, 1);
+  return Masked({(b.grad * factor).to(x.dtype()), hammock::sum(b.grad * normalised, dims),
+                 hammock::sum(b.grad, dims)},
+                b.mask);
+}
+
+/// grad, input, weight, running_mean, running_var, save_mean, save_invstd, train, eps, mask
+Any NativeBatchNormBackward(Call c) {
+  return BatchNormGrads({c.tensor(0), c.tensor(1), c.maybe_tensor(2), c.maybe_tensor(3),
+                         c.maybe_tensor(4), c.maybe_tensor(5), c.maybe_tensor(6), c.flag(7),
+                         c.real(8), MaskAt(c, 9)});
+}
+/// grad, input, weight, running_mean, running_var, save_mean, save_var, update, eps, mask, reserve
+Any BatchNormBackward(Call c) { return NativeBatchNormBackward(c); }
+
+/// grad, input, mean, rstd, weight, N, C, HxW, group, mask
+Any GroupNormBackward(Call c) {
+  const Tensor &grad = c.tensor(0), &x = c.tensor(1);
+  std::vector<uint8_t> mask = MaskAt(c, 9);
+  int64_t n = c.integer(5), channels = c.integer(6), rest = c.integer(7), groups = c.integer(8);
+  Dims grouped = {n, groups, channels / groups, rest};
+  auto shaped = [&](const Tensor& t) { return hammock::reshape(t, grouped); };
+  Tensor scale = hammock::reshape(c.tensor(3), {n, groups, 1, 1});
+  Tensor mean = hammock::reshape(c.tensor(2), {n, groups, 1, 1});
+  Tensor normalised = (shaped(x) - mean) * scale;
+  Tensor g = shaped(grad);
+  std::vector<Tensor> grads(3);
+  if (mask[1]) grads[1] = hammock::reshape(hammock::sum(g * normalised, {0, 3}), {channels});
+  if (mask[2]) grads[2] = hammock::reshape(hammock::sum(g, {0, 3}), {channels});
+  if (mask[0]) {
+    Tensor weighted = g;
+    if (!c.none(4)) weighted = g * hammock::reshape(c.tensor(4), {1, groups, channels / groups, 1});
+    double count = static_cast<double>(channels / groups * rest);
+    Tensor first = hammock::sum(weighted, {2, 3}, true) / count;
+    Tensor second = hammock::sum(weighted * normalised, {2, 3}, true) / count;
+    grads[0] = hammock::reshape((weighted - first - normalised * second) * scale, x.sizes());
+  }
+  return Masked(grads, mask);
+}
+
+/// grad, input, normalized_shape, rstd, weight, mask
+Any FusedRmsNormBackward(Call c) {
+  const Tensor &grad = c.tensor(0), &x = c.tensor(1);
+  std::vector<uint8_t> mask = MaskAt(c, 5);
+  int rank = static_cast<int>(c.ints(2).size());
+  Dims inner, outer;
+  for (int i = 0; i < x.dim(); ++i) (i < x.dim() - rank ? outer : inner).push_back(i);
+  Tensor scale = c.tensor(3), normalised = x * scale;
+  Tensor weighted = c.none(4) ? grad : grad * c.tensor(4);
+  Tensor to_input =
+      (weighted - normalised * hammock::mean(weighted * normalised, inner, true)) * scale;
+  Tensor to_weight;
+  if (mask[1] && !c.none(4)) {
+    Tensor each = grad * normalised;
+    to_weight = (outer.empty() ? each : hammock::sum(each, outer)).to(c.tensor(4).dtype());
+  }
+  return Masked({to_input.to(x.dtype()), to_weight}, mask);
+}
+
+// ---- Pooling and resizing: the gradient of the forward op
+
+Tensor OfForward(const Tensor& grad, const Tensor& self,
+                 const std::function<Any(const Tensor&)>& forward) {
+  return GradsOf(
+      [&](const std::vector<Tensor>& in) {
+        Any result = forward(in[0]);
+        return result.IsSequence() ? result.ToList()[0].ToTensor() : result.ToTensor();
+      },
+      {self}, grad)[0];
+}
+
+/// grad, self, kernel_size, stride, padding, dilation, ceil_mode, indices
+Any MaxPoolBackward(Call c, const char* op) {
+  return OfForward(c.tensor(0), c.tensor(1), [&](const Tensor& x) {
+    return CallOp(op, {x, c[2], c[3], c[4], c[5], c[6]});
+  });
+}
+/// grad, self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
+Any AvgPoolBackward(Call c, const char* op) {
+  return OfForward(c.tensor(0), c.tensor(1), [&](const Tensor& x) {
+    return CallOp(op, {x, c[2], c[3], c[4], c[5], c[6], c[7]});
+  });
+}
+Any AdaptiveBackward(Call c, const char* op, int rank) {
+  std::vector<int64_t> sizes = c.tensor(0).sizes().vec();
+  std::vector<int64_t> output(sizes.end() - rank, sizes.end());
+  return OfForward(c.tensor(0), c.tensor(1), [&](const Tensor& x) {
+    return CallOp(op, {x, Any::Ints(output)});
+  });
+}
+/// grad, self, padding
+Any PadBackward(Call c, const char* op) {
+  return OfForward(c.tensor(0), c.tensor(1), [&](const Tensor& x) {
+    return CallOp(op, {x, c[2]});
+  });
+}
+/// grad, output_size, input_size, (align_corners,) scales...
+Any ResizeBackward(Call c, const char* op) {
+  const Tensor& grad = c.tensor(0);
+  Tensor input = hammock::zeros(c.ints(2), grad.dtype(), CurrentDevice());
+  return OfForward(grad, input, [&](const Tensor& x) {
+    AnyList args = {x, c[1]};
+    for (size_t i = 3; i < c.size(); ++i) args.push_back(c[i]);
+    return CallOp(op, args);
+  });
+}
+constexpr const char* kGridModes[] = {"bilinear", "nearest", "bicubic"};
+constexpr const char* kGridPaddings[] = {"zeros", "border", "reflection"};
+
+/// input, grid, interpolation_mode, padding_mode, align_corners
+Any GridSampler(Call c) {
+  return hammock::grid_sample(c.tensor(0), c.tensor(1), kGridModes[c.integer(2)],
+                              kGridPaddings[c.integer(3)], c.flag(4));
+}
+/// grad, input, grid, interpolation_mode, padding_mode, align_corners, mask
+Any GridSamplerBackward(Call c) {
+  std::vector<Tensor> grads = GradsOf(
+      [&](const std::vector<Tensor>& in) {
+        return hammock::grid_sample(in[0], in[1], kGridModes[c.integer(3)],
+                                    kGridPaddings[c.integer(4)], c.flag(5));
+      },
+      {c.tensor(1), c.tensor(2)}, c.tensor(0));
+  return c.size() > 6 ? Masked(grads, MaskAt(c, 6)) : TupleOf(grads);
+}
+
+// ---- Embeddings: grad, indices, num_weights, padding_idx, scale_grad_by_freq
+
+Any EmbeddingDenseBackward(Call c) {
+  if (c.flag(4)) throw Unsupported("embedding_dense_backward with scale_grad_by_freq");
+  const Tensor &grad = c.tensor(0), &indices = c.tensor(1);
+  int64_t width = grad.size(-1), padding = c.integer(3);
+  Tensor rows = hammock::reshape(grad, {indices.numel(), width});
+  Tensor flat = hammock::reshape(indices, {-1});
+  if (padding >= 0) {
+    Tensor keep = hammock::unsqueeze(hammock::ne(flat, padding), 1);
+    rows = hammock::where(keep, rows, hammock::zeros_like(rows));
+  }
+  Tensor zeros = hammock::zeros({c.integer(2), width}, grad.dtype(), CurrentDevice());
+  return hammock::index_add(zeros, 0, flat, rows);
+}
+
+// ---- Attention: grad, query, key, value, out, logsumexp, dropout_p, is_causal, *, attn_mask,
+// scale
+
+Any FlashAttentionForCpuBackward(Call c) {
+  if (c.real(6) != 0) throw Unsupported("attention with dropout inside of the kernel");
+  const Tensor &grad = c.tensor(0), &query = c.tensor(1);
+  int scale_at = c.find("scale"), mask_at = c.find("attn_mask");
+  double scale = scale_at >= 0 && !c.none(static_cast<size_t>(scale_at))
+                     ? c.real(static_cast<size_t>(scale_at))
+                     : 1.0 / std::sqrt(static_cast<double>(query.size(-1)));
+  Tensor mask = mask_at >= 0 ? c.maybe_tensor(static_cast<size_t>(mask_at)) : Tensor();
+  std::vector<Tensor> grads =
+      RecordGrads("_attention", {query, c.tensor(2), c.tensor(3), mask}, {c.tensor(4), c.tensor(5)},
+                  {c.flag(7), scale}, grad, {1, 1, 1, 0});
+  grads.resize(3);
+  return TupleOf(grads);
+}
+
+constexpr AdaptorEntry kTable[] = {
+    {"convolution_backward", ConvolutionBackward},
+    {"convolution_backward_overrideable", ConvolutionBackwardOverrideable},
+    {"native_layer_norm_backward", LayerNormBackward},
+    {"native_batch_norm_backward", NativeBatchNormBackward},
+    {"batch_norm_backward", BatchNormBackward},
+    {"native_group_norm_backward", GroupNormBackward},
+    {"_fused_rms_norm_backward", FusedRmsNormBackward},
+    {"max_pool2d_with_indices_backward",
+     [](Call c) { return MaxPoolBackward(c, "max_pool2d_with_indices"); }},
+    {"max_pool3d_with_indices_backward",
+     [](Call c) { return MaxPoolBackward(c, "max_pool3d_with_indices"); }},
+    {"avg_pool2d_backward", [](Call c) { return AvgPoolBackward(c, "avg_pool2d"); }},
+    {"avg_pool3d_backward", [](Call c) { return AvgPoolBackward(c, "avg_pool3d"); }},
+    {"_adaptive_avg_pool2d_backward",
+     [](Call c) { return AdaptiveBackward(c, "adaptive_avg_pool2d", 2); }},
+    {"_adaptive_avg_pool3d_backward",
+     [](Call c) { return AdaptiveBackward(c, "adaptive_avg_pool3d", 3); }},
+    {"adaptive_max_pool2d_backward",
+     [](Call c) { return AdaptiveBackward(c, "adaptive_max_pool2d", 2); }},
+    {"adaptive_max_pool3d_backward",
+     [](Call c) { return AdaptiveBackward(c, "adaptive_max_pool3d", 3); }},
+    {"reflection_pad1d_backward", [](Call c) { return PadBackward(c, "reflection_pad1d"); }},
+    {"reflection_pad2d_backward", [](Call c) { return PadBackward(c, "reflection_pad2d"); }},
+    {"reflection_pad3d_backward", [](Call c) { return PadBackward(c, "reflection_pad3d"); }},
+    {"replication_pad1d_backward", [](Call c) { return PadBackward(c, "replication_pad1d"); }},
+    {"replication_pad2d_backward", [](Call c) { return PadBackward(c, "replication_pad2d"); }},
+    {"replication_pad3d_backward", [](Call c) { return PadBackward(c, "replication_pad3d"); }},
+    {"upsample_nearest1d_backward", [](Call c) { return ResizeBackward(c, "upsample_nearest1d"); }},
+    {"upsample_nearest2d_backward", [](Call c) { return ResizeBackward(c, "upsample_nearest2d"); }},
+    {"upsample_nearest3d_backward", [](Call c) { return ResizeBackward(c, "upsample_nearest3d"); }},
+    {"upsample_linear1d_backward", [](Call c) { return ResizeBackward(c, "upsample_linear1d"); }},
+    {"upsample_bilinear2d_backward",
+     [](Call c) { return ResizeBackward(c, "upsample_bilinear2d"); }},
+    {"upsample_bicubic2d_backward", [](Call c) { return ResizeBackward(c, "upsample_bicubic2d"); }},
+    {"upsample_trilinear3d_backward",
+     [](Call c) { return ResizeBackward(c, "upsample_trilinear3d"); }},
+    {"grid_sampler_2d", GridSampler},
+    {"grid_sampler_3d", GridSampler},
+    {"grid_sampler_2d_backward", GridSamplerBackward},
+    {"grid_sampler_3d_backward", GridSamplerBackward},
+    {"embedding_dense_backward", EmbeddingDenseBackward},
+    {"_scaled_dot_product_flash_attention_for_cpu_backward", FlashAttentionForCpuBackward},
+};
+
+}  // namespace
+
+std::span<const AdaptorEntry> NnGradAdaptors() { return kTable; }
+
+}  // namespace hammock_torch

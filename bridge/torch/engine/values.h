@@ -1,0 +1,35 @@
+#pragma once
+/// Values of PyTorch as values of Hammock and back: dtypes, tensors, boxed arguments.
+
+#include <ATen/core/ivalue.h>
+#include <ATen/core/jit_type.h>
+#include <hammock/device.h>
+#include <hammock/ir/any.h>
+#include <hammock/tensor.h>
+
+#include "engine/unsupported.h"
+
+namespace hammock_torch {
+
+/// Throws Unsupported for a dtype that Hammock lacks.
+hammock::DType ToDType(c10::ScalarType type);
+c10::ScalarType FromDType(hammock::DType dtype);
+
+/// Reads the elements where they are if the tensor is row-major, else copies them. The memory is
+/// kept alive; the caller sees to it that nobody writes to it before the values have been used.
+hammock::Tensor ImportTensor(const at::Tensor& tensor, const hammock::Device& device);
+/// Computes the value; the result is the only user of its memory where `value` was the last handle.
+at::Tensor ExportTensor(hammock::Tensor value);
+/// Computes the value; the result shares its memory and must not be written.
+at::Tensor ShareTensor(const hammock::Tensor& value);
+
+/// Tensors are imported to `device`; devices, layouts and generators become none.
+hammock::Any FromIValue(const c10::IValue& value, const hammock::Device& device);
+/// `type` is that of the schema's argument: numbers, lists and devices are made to fit it.
+/// Tensors share Hammock's memory.
+c10::IValue ToIValue(const hammock::Any& value, const c10::TypePtr& type);
+
+/// Whether a tensor is in `value`, or in a list in it.
+bool HoldsTensor(const hammock::Any& value);
+
+}  // namespace hammock_torch

@@ -1,0 +1,87 @@
+#pragma once
+/// What PyTorch's lazy tensors hold on Hammock: data, computations and the lowering between them.
+
+#include <hammock/device.h>
+#include <hammock/tensor.h>
+#include <torch/csrc/lazy/ts_backend/ts_backend_impl.h>
+#include <torch/csrc/lazy/ts_backend/ts_lowering_context.h>
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "engine/program.h"
+
+namespace hammock_torch {
+
+/// A value on Hammock's device, a tensor of the host that was not uploaded yet, or a number. It is
+/// a TSData because PyTorch's lowering of parameters casts to that. Tensors are uploaded when a
+/// computation first uses them, and read back when PyTorch asks for the tensor; both are kept.
+/// May be used by several threads.
+class LazyData : public torch::lazy::TSData {
+ public:
+  LazyData(const at::Scalar& number, const torch::lazy::BackendDevice& device)
+      : TSData(number, device) {}
+  LazyData(const at::Tensor& tensor, const torch::lazy::Shape& shape,
+           const torch::lazy::BackendDevice& device)
+      : TSData(shape, device), host_(tensor) {}
+  LazyData(hammock::Tensor value, const torch::lazy::Shape& shape,
+           const torch::lazy::BackendDevice& device)
+      : TSData(shape, device), value_(std::move(value)) {}
+  /// A placeholder, to be assigned.
+  LazyData(const torch::lazy::Shape& shape, const torch::lazy::BackendDevice& device)
+      : TSData(shape, device) {}
+
+  void Assign(const torch::lazy::BackendData& other) override;
+  bool HasValue() const override;
+  /// On the device.
+  hammock::Tensor value(const hammock::Device& device);
+  /// The number itself, or the one element of a tensor.
+  hammock::Any number();
+  /// On the host; shares memory with `value` and must not be written.
+  at::Tensor tensor();
+
+ private:
+  mutable std::mutex mutex_;
+  at::Tensor host_;
+  hammock::Tensor value_;
+};
+
+/// A lowered graph; programs are made for each device that runs it.
+class LazyComputation : public torch::lazy::TSComputation {
+ public:
+  LazyComputation(const std::shared_ptr<torch::jit::Graph>& graph,
+                  std::vector<torch::lazy::Shape> parameters,
+                  std::vector<torch::lazy::Shape> results);
+
+  const std::vector<torch::lazy::Shape>& parameter_shapes() const override { return parameters_; }
+  /// Of the first result; a computation without results has none.
+  const torch::lazy::Shape& result_shape() const override;
+  const std::vector<torch::lazy::Shape>& result_shapes() const { return results_; }
+
+  /// The program for a device; made when first asked for.
+  const Program& ProgramFor(const hammock::Device& device);
+  /// Whether the graph uses a parameter only as a number.
+  bool IsNumber(size_t parameter) const { return numbers_[parameter]; }
+
+ private:
+  std::vector<torch::lazy::Shape> parameters_, results_;
+  std::vector<bool> numbers_;
+  std::mutex mutex_;
+  std::map<std::string, std::unique_ptr<Program>> programs_;
+};
+
+/// PyTorch's own lowering to TorchScript graphs, with the shapes that it forgets.
+class LazyLowering : public torch::lazy::TSLoweringContext {
+ public:
+  using TSLoweringContext::TSLoweringContext;
+  size_t AddResult(const torch::lazy::Output& output) override;
+  torch::lazy::ComputationPtr Build() override;
+
+ private:
+  std::vector<torch::lazy::Shape> results_;
+};
+
+}  // namespace hammock_torch
