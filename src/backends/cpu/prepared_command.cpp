@@ -10,12 +10,29 @@
 #include "compiler/loops/fusion_facts.h"
 #include "hammock/distributed.h"
 #include "hammock/lazy/backend_interface.h"
+#include "ir/primitives.h"
 
 namespace hammock::cpu {
 
 using compiler::BufferId;
 using compiler::Command;
 using compiler::Schedule;
+
+namespace {
+
+/// The input of a program that has a value, or the one that the value is a cast of: autocast casts
+/// weights in every step. -1: there is none.
+int WeightInput(const Graph& graph, const Schedule& schedule, GraphValue weight) {
+  weight = compiler::StorageOf(graph, weight);
+  const GraphNode& node = graph[weight.node];
+  if (node.op == &ops::kCast) weight = node.inputs[0];
+  if (graph[weight.node].op != &ops::kInput) return -1;
+  const auto input =
+      std::find(schedule.inputs.begin(), schedule.inputs.end(), schedule.BufferOf(weight));
+  return static_cast<int>(input - schedule.inputs.begin());
+}
+
+}  // namespace
 
 PreparedCommand::PreparedCommand(const Graph& graph, const Schedule& schedule, size_t index,
                                  Sized sized, std::shared_ptr<KernelCode> code) {
@@ -56,10 +73,9 @@ void PreparedCommand::PrepareCall(const Graph& graph, const Schedule& schedule, 
   }
   packed_weight = call->packed_weight();
   if (packed_weight.operand < 0) return;
-  BufferId buffer = operands[packed_weight.operand];
-  auto input = std::find(schedule.inputs.begin(), schedule.inputs.end(), buffer);
-  if (input == schedule.inputs.end()) return;
-  packed_input = static_cast<int>(input - schedule.inputs.begin());
+  packed_input = WeightInput(graph, schedule, inputs[packed_weight.operand]);
+  if (packed_input < 0) return;
+  packed_dtype = graph.TypeOf(inputs[packed_weight.operand]).dtype();
   if (operands.size() == inputs.size()) operands.emplace_back();
   operands[inputs.size()] = PackedBuffer(schedule, index);
 }

@@ -40,8 +40,9 @@ struct PreparedCommand {
   std::shared_ptr<KernelCode> epilogue;  ///< of a call that runs a kernel on parts of its result
   std::vector<compiler::BufferId> operands;  ///< of the call
   std::vector<compiler::BufferId> results;
-  Call::PackedWeightSpec packed_weight;  ///< of an input of the program
-  int packed_input = -1;  ///< that input; packed, it is the buffer PackedBuffer(index)
+  Call::PackedWeightSpec packed_weight;  ///< of an input of the program, or of a cast of one
+  int packed_input = -1;             ///< that input; packed, it is the buffer PackedBuffer(index)
+  DType packed_dtype = DType::kF32;  ///< of the operand
 
   // For errors: of the graph as given.
   NodeId node;

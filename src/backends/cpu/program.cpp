@@ -190,6 +190,7 @@ void Program::Finish(const BufferMap<int64_t>& bytes, const SavedProgram* saved)
     if (commands_[i]->packed_input >= 0)
       weights_.push_back({commands_[i]->packed_input, i, &commands_[i]->packed_weight});
   }
+  if (!weights_.empty()) weight_casts_ = FindWeightCasts();
 }
 
 std::vector<int64_t> Program::ScratchOfCommands() const {
@@ -205,8 +206,35 @@ void Program::AddKernels(std::vector<std::shared_ptr<KernelCode>>& kernels) cons
   for (const auto& command : commands_) command->AddKernels(kernels);
 }
 
-void Program::PackWeight(const Weight& weight, const char* input, char* packed) const {
-  commands_[weight.command]->call->PackWeight(input, packed);
+void Program::PackWeight(const Weight& weight, const HostTensor& input, char* packed) const {
+  const PreparedCommand& command = *commands_[weight.command];
+  const HostTensor operand = input.To(command.packed_dtype);
+  command.call->PackWeight(static_cast<const char*>(operand.data()), packed);
+}
+
+std::vector<Program::WeightCast> Program::FindWeightCasts() const {
+  const compiler::Schedule& schedule = *schedule_;
+  BufferMap<int> reads(schedule.buffers.size(), 0);  // by commands, and as outputs
+  for (const compiler::Command& command : schedule.commands) {
+    for (BufferId buffer : command.reads) ++reads[buffer];
+  }
+  for (BufferId buffer : schedule.outputs) ++reads[buffer];
+  BufferMap<std::vector<size_t>> packed(schedule.buffers.size());
+  for (size_t i = 0; i < weights_.size(); ++i) {
+    const PreparedCommand& command = *commands_[weights_[i].command];
+    const BufferId weight = command.operands[command.packed_weight.operand];
+    if (std::ranges::count(command.operands, weight) == 1) packed[weight].push_back(i);
+  }
+  std::vector<WeightCast> casts;
+  for (size_t i = 0; i < commands_.size(); ++i) {
+    const std::vector<BufferId>& writes = schedule.commands[i].writes;
+    if (commands_[i]->call || writes.size() != 1) continue;
+    std::vector<size_t>& weights = packed[writes[0]];
+    if (!weights.empty() && static_cast<int>(weights.size()) == reads[writes[0]]) {
+      casts.push_back({writes[0], std::move(weights)});
+    }
+  }
+  return casts;
 }
 
 /// Commands of a group have one number of threads.
@@ -263,6 +291,10 @@ void Program::Run(std::span<char* const> inputs, std::span<char* const> outputs,
         packed_weights.empty() ? nullptr : packed_weights[i];
   }
   compiler::SetBuffers<char*>(*schedule_, plan_, facts_->outputs, inputs, outputs, arena, buffers);
+  for (const WeightCast& cast : weight_casts_) {
+    auto is_packed = [&](size_t i) { return !packed_weights.empty() && packed_weights[i]; };
+    if (std::ranges::all_of(cast.weights, is_packed)) buffers[cast.value] = nullptr;
+  }
   for (size_t command : facts_->checked_first) commands_[command]->CheckCall(buffers);
   const size_t in_place = FirstWriteInPlace(taken);
   if (profile) [[unlikely]] {
@@ -322,19 +354,27 @@ std::string Program::LargestBuffers() const {
 
 /// Commands [first, end), whose tiles are one list.
 void Program::RunKernels(size_t first, size_t end, BufferSpan<char*> buffers, char* arena) const {
+  auto tiles_of = [&](size_t i) {
+    const std::vector<BufferId>& writes = schedule_->commands[i].writes;
+    if (writes.size() == 1 && !buffers[writes[0]]) return int64_t{0};  // see WeightCast
+    return commands_[i]->kernel->tiles();
+  };
   int64_t tiles = 0;
   for (size_t i = first; i < end; ++i) {
-    commands_[i]->kernel->code()->CountRun();
-    tiles += commands_[i]->kernel->tiles();
+    const int64_t own = tiles_of(i);
+    if (own > 0) commands_[i]->kernel->code()->CountRun();
+    tiles += own;
   }
+  if (tiles == 0) return;
   auto run = [&](int64_t begin, int64_t until, int worker) {
     int64_t before = 0;  // tiles of the commands before
     for (size_t i = first; i < end && before < until; ++i) {
       const KernelCommand& command = *commands_[i]->kernel;
       int64_t from = std::max<int64_t>(begin - before, 0);
-      int64_t to = std::min(until - before, command.tiles());
+      const int64_t own = tiles_of(i);
+      int64_t to = std::min(until - before, own);
       if (from < to) command.Run(buffers, ScratchOf(i, arena), from, to, worker);
-      before += command.tiles();
+      before += own;
     }
   };
   if (workers_[first] == 1) return run(0, tiles, 0);

@@ -72,14 +72,14 @@ class Program {
   /// The programs at other sizes of the same graph, if it has dim parameters.
   std::shared_ptr<ProgramsBySize<Target>> by_size;
 
-  /// An input that a command reads as a packed weight, if it is given one.
+  /// An input, or a cast of it, that a command reads as a packed weight, if it is given one.
   struct Weight {
     int input = -1;
     size_t command = 0;
     const Call::PackedWeightSpec* spec = nullptr;
   };
   const std::vector<Weight>& weights() const { return weights_; }
-  void PackWeight(const Weight& weight, const char* input, char* packed) const;
+  void PackWeight(const Weight& weight, const HostTensor& input, char* packed) const;
   /// Whether the run before this one had the same data for a weight.
   bool SeenBefore(size_t weight, const void* data) const {
     return facts_->seen[weights_[weight].command].exchange(data, std::memory_order_relaxed) == data;
@@ -112,6 +112,13 @@ class Program {
   std::string CodeText(size_t command, std::string_view what) const;
   /// The implementation of a call, or null.
   const char* CallName(size_t command) const;
+  /// A value that is only read as packed weights. Where all of them are given, it has no buffer,
+  /// and the kernel that computes it does not run.
+  struct WeightCast {
+    compiler::BufferId value;
+    std::vector<size_t> weights;  ///< by weights()
+  };
+  std::vector<WeightCast> FindWeightCasts() const;
   void RunProfiled(compiler::BufferSpan<char*> buffers, char* arena,
                    const lazy::RunProfile& profile) const;
   void RunCommands(size_t first, size_t end, compiler::BufferSpan<char*> buffers,
@@ -135,6 +142,7 @@ class Program {
   std::vector<int> workers_;  // by command: threads that run a kernel at once
   compiler::MemoryPlan plan_;
   std::vector<Weight> weights_;
+  std::vector<WeightCast> weight_casts_;
 };
 
 }  // namespace hammock::cpu

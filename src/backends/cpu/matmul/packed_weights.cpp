@@ -43,7 +43,7 @@ std::shared_ptr<PackedWeight> Pack(const Program& program, const Program::Weight
   try {
     auto packed =
         std::make_shared<PackedWeight>(weight.spec->key, input.data(), weight.spec->bytes);
-    program.PackWeight(weight, static_cast<const char*>(input.data()), packed->data);
+    program.PackWeight(weight, input, packed->data);
     metrics::Get<kWeightsPacked>().Add();
     return packed;
   } catch (const std::bad_alloc&) {

@@ -72,6 +72,23 @@ TEST_F(PackedWeightsTest, OfMatmulsHaveTheBitsOfTheWeight) {
   EXPECT_EQ(made(), 1);
 }
 
+// As autocast casts the weights of every step.
+TEST_F(PackedWeightsTest, OfCastsAreMadeFromTheWeightItself) {
+  auto image = [&] { return relu(conv2d(image_.to(bf16), weight_.to(bf16))).host(); };
+  const HostTensor first_image = image();
+  EXPECT_EQ(made(), 0);
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(image().SameBits(first_image)) << i;
+  EXPECT_EQ(made(), 1);
+  // The cast itself is a result as well: it is computed although nobody reads it as a weight.
+  for (int i = 0; i < 3; ++i) {
+    Tensor cast = weight_.to(bf16);
+    Tensor both[] = {conv2d(image_.to(bf16), cast), cast};
+    LazyGraphExecutor::Get()->SyncTensorsGraph(both);
+    EXPECT_TRUE(relu(both[0]).host().SameBits(first_image)) << i;
+    EXPECT_TRUE(cast.host().SameBits(weight_.host().To(bf16))) << i;
+  }
+}
+
 TEST_F(PackedWeightsTest, AWeightThatChangesIsReadAnew) {
   for (int i = 0; i < 3; ++i) conv2d(image_, weight_).host();
   HostTensor before = conv2d(image_, weight_).host();
