@@ -34,6 +34,8 @@ Graph RewriteForCpu(const Graph& graph);
 /// By command: the last command of its group, whose commands are concurrent.
 std::vector<int> GroupsOf(const compiler::Schedule& schedule);
 
+class RunningCollectives;
+
 /// Immutable; several threads may run it at once, each with memory of its own.
 class Program {
  public:
@@ -112,8 +114,13 @@ class Program {
   std::string CodeText(size_t command, std::string_view what) const;
   /// The implementation of a call, or null.
   const char* CallName(size_t command) const;
-  void RunProfiled(compiler::BufferSpan<char*> buffers, char* arena,
+  void RunProfiled(compiler::BufferSpan<char*> buffers, char* arena, size_t in_place,
                    const lazy::RunProfile& profile) const;
+  /// Which collectives may be under way while other commands run; see running_collectives.h.
+  void FindOverlap(const compiler::BufferMap<int64_t>& bytes);
+  /// Runs commands [first, end) when the collectives that they need have ended, or starts one.
+  void RunBeside(size_t first, size_t end, compiler::BufferSpan<char*> buffers, char* arena,
+                 RunningCollectives& collectives) const;
   void RunCommands(size_t first, size_t end, compiler::BufferSpan<char*> buffers,
                    char* arena) const;
   void PrepareCommands();
@@ -135,6 +142,10 @@ class Program {
   std::vector<int> workers_;  // by command: threads that run a kernel at once
   compiler::MemoryPlan plan_;
   std::vector<Weight> weights_;
+  /// How a command relates to collectives; empty where the program has none of several ranks.
+  enum class Overlap : uint8_t { kNone, kCollective, kStarts, kWaitsForAll };
+  std::vector<Overlap> overlap_;
+  compiler::BufferMap<int64_t> bytes_;  // of buffers, where there are collectives
 };
 
 }  // namespace hammock::cpu
