@@ -1,7 +1,7 @@
 # The commands people type. CMakePresets.json has the details; `make help` lists the targets.
 JOBS ?= $(shell nproc)
 
-.PHONY: help demo test bench python wheel array-api asan asan_parts tsan minimal aarch64 format build deps
+.PHONY: help demo test bench python wheel array-api asan asan_parts tsan faults minimal aarch64 format build deps
 .NOTPARALLEL:
 
 help:  ## list the targets
@@ -37,6 +37,10 @@ asan_parts:  ## the same for the parts that read files, record and run, without 
 
 tsan:  ## run all tests with the thread sanitizer
 	$(call check,tsan)
+
+faults: build  ## ranks that die, hang, throw or disagree, 100 times each
+	build/tests/distributed/distributed_tests --gtest_filter='*Faults*:*Divergence*:*WhenOneIsKilled*' --gtest_repeat=100 \
+	  --gtest_break_on_failure --gtest_brief=1
 
 minimal:  ## build without optional dependencies, run all tests
 	$(call check,minimal)

@@ -2,6 +2,7 @@
 
 #include "base/location_scope.h"
 #include "base/throw.h"
+#include "hammock/distributed/random_part.h"
 #include "hammock/op_builder.h"
 #include "ir/primitives.h"
 #include "trace/hooks.h"
@@ -29,7 +30,9 @@ Tensor BehindBarrier(const Value& value, const std::vector<Tensor>& grads) {
 }  // namespace
 
 CheckpointRecord::CheckpointRecord(TensorsFn fn, const std::vector<Tensor>& inputs)
-    : fn_(std::move(fn)), autocast_(Context().autocast) {
+    : fn_(std::move(fn)),
+      autocast_(Context().autocast),
+      random_parts_(distributed::RandomPart::Current()) {
   for (const Tensor& input : inputs) inputs_.push_back(ValueOf("checkpoint", input));
 }
 
@@ -49,6 +52,7 @@ SavedValues CheckpointRecord::Restore(size_t number, const std::vector<Tensor>& 
     };
     try {
       CheckpointRegion region(*this, true);
+      distributed::RandomPart parts(random_parts_);
       fn_(inputs);
     } catch (...) {
       restore();

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "hammock/autograd.h"
+#include "hammock/distributed/random_part.h"
 #include "hammock/ir/node.h"
 #include "hammock/random.h"
 
@@ -29,8 +30,9 @@ class CheckpointRecord : public std::enable_shared_from_this<CheckpointRecord> {
   friend class CheckpointRegion;
   TensorsFn fn_;
   std::vector<Value> inputs_;
-  std::optional<DType> autocast_;  // of the first trace
-  size_t entries_ = 0;             // of it
+  std::optional<DType> autocast_;                            // of the first trace
+  std::vector<distributed::RandomPart::Part> random_parts_;  // of it
+  size_t entries_ = 0;                                       // of it
   std::vector<std::optional<SavedValues>> saved_;
   std::vector<std::pair<uint64_t, uint64_t>> draws_;  // random state of the first trace, in order
 };

@@ -3,6 +3,7 @@
 #include <functional>
 #include <utility>
 
+#include "compiler/passes/delay_gathers.h"
 #include "compiler/passes/expand.h"
 #include "compiler/passes/fold_scales.h"
 #include "compiler/passes/make_explicit.h"
@@ -109,6 +110,8 @@ LoweredStep LowerGraph(const Graph& traced, const CapabilityQuery& query,
   // Only results of a whole computation have to be values of their own.
   step.graph = RunPass({"materialize_outputs", MaterializeOutputs, /*in_bodies=*/false},
                        std::move(step.graph));
+
+  step.graph = RunPass({"delay_gathers", DelayGathers, /*in_bodies=*/false}, std::move(step.graph));
 
   NodeMap<int> targets(step.graph.size(), 0);
   for (NodeId id : step.graph.ids()) {

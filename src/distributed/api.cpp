@@ -181,9 +181,9 @@ Group Group::split(int64_t color, int64_t key, Location at) const {
   };
   const Choice own = {color, key};
   std::vector<Choice> choices(static_cast<size_t>(parent.size()));
-  ActPtr act = parent.Agree("split");
+  RoundPtr round = parent.Agree("split");
   parent.Call("split", [&](Engine& engine) {
-    engine.AllGather(&own, choices.data(), sizeof(Choice), act->NextTag());
+    engine.AllGather(&own, choices.data(), sizeof(Choice), round->NextTag());
   });
   std::vector<int> ranks;
   for (int i = 0; i < parent.size(); ++i) {
@@ -238,7 +238,9 @@ Group Group::survivors(Location at) const {
                                 parent.name, parent.rank, fmt::join(here, ", ")),
                     {parent.rank});
   }
-  return Make(parent, name, here);
+  Group group = Make(parent, name, here);
+  group.state().steps = parent.steps.load();  // which tells whether their values belong together
+  return group;
 }
 
 }  // namespace hammock::distributed

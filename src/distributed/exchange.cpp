@@ -13,7 +13,7 @@ namespace {
 
 // A message is worked on in pieces, so that memory for what comes from the others stays small.
 constexpr size_t kPieceBytes = size_t{4} << 20;
-// Below this size of a message every rank reduces all of it: one round of messages, not two.
+// Below this size of a message every rank reduces all of it: one exchange, not two.
 constexpr size_t kSmallBytes = size_t{8} << 10;
 
 template <class T>
@@ -118,8 +118,8 @@ bool CanReduce(DType dtype, Reduction reduction) {
   return reduction != Reduction::kMean || info.kind == DTypeKind::kFloat;
 }
 
-void AllReduce(Act& act, Group::State& group, const std::string& what, const void* in, void* out,
-               size_t count, DType dtype, Reduction reduction) {
+void AllReduce(Round& round, Group::State& group, const std::string& what, const void* in,
+               void* out, size_t count, DType dtype, Reduction reduction) {
   const auto width = static_cast<size_t>(BytesOf(dtype, 1));
   const auto ranks = static_cast<size_t>(group.size());
   char* to = static_cast<char*>(out);
@@ -130,10 +130,10 @@ void AllReduce(Act& act, Group::State& group, const std::string& what, const voi
   }
   group.Call(what, [&](Engine& engine) {
     if (in != out) std::memcpy(out, in, count * width);
-    if (engine.AllReduce(out, count, dtype, reduction, act.NextTag())) return;
+    if (engine.AllReduce(out, count, dtype, reduction, round.NextTag())) return;
     if (count * width <= kSmallBytes) {
       auto all = Buffer(count * width * ranks);
-      engine.AllGather(from, all.get(), count * width, act.NextTag());
+      engine.AllGather(from, all.get(), count * width, round.NextTag());
       ReduceParts(dtype, reduction, all.get(), count, ranks, to, count);
       return;
     }
@@ -147,15 +147,15 @@ void AllReduce(Act& act, Group::State& group, const std::string& what, const voi
       const size_t part = std::min(share, (piece + ranks - 1) / ranks);
       std::memcpy(sent.get(), to + begin * width, piece * width);
       std::memset(sent.get() + piece * width, 0, (part * ranks - piece) * width);
-      engine.AllToAll(sent.get(), received.get(), part * width, act.NextTag());
+      engine.AllToAll(sent.get(), received.get(), part * width, round.NextTag());
       ReduceParts(dtype, reduction, received.get(), part, ranks, reduced.get(), part);
-      engine.AllGather(reduced.get(), sent.get(), part * width, act.NextTag());
+      engine.AllGather(reduced.get(), sent.get(), part * width, round.NextTag());
       std::memcpy(to + begin * width, sent.get(), piece * width);
     }
   });
 }
 
-void ReduceScatter(Act& act, Group::State& group, const std::string& what, const void* in,
+void ReduceScatter(Round& round, Group::State& group, const std::string& what, const void* in,
                    void* out, size_t count, DType dtype, Reduction reduction) {
   const auto width = static_cast<size_t>(BytesOf(dtype, 1));
   const auto ranks = static_cast<size_t>(group.size());
@@ -173,7 +173,7 @@ void ReduceScatter(Act& act, Group::State& group, const std::string& what, const
         std::memcpy(sent.get() + rank * part * width,
                     static_cast<const char*>(in) + (rank * count + begin) * width, part * width);
       }
-      engine.AllToAll(sent.get(), received.get(), part * width, act.NextTag());
+      engine.AllToAll(sent.get(), received.get(), part * width, round.NextTag());
       ReduceParts(dtype, reduction, received.get(), part, ranks,
                   static_cast<char*>(out) + begin * width, part);
     }

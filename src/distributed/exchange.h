@@ -18,10 +18,10 @@ namespace hammock::distributed {
 bool CanReduce(DType dtype, Reduction reduction);
 
 /// `out` may be `in`. `what` names the collective in errors.
-void AllReduce(Act& act, Group::State& group, const std::string& what, const void* in, void* out,
-               size_t count, DType dtype, Reduction reduction);
+void AllReduce(Round& round, Group::State& group, const std::string& what, const void* in,
+               void* out, size_t count, DType dtype, Reduction reduction);
 /// `count` elements of `out`; `in` has as many for each rank.
-void ReduceScatter(Act& act, Group::State& group, const std::string& what, const void* in,
+void ReduceScatter(Round& round, Group::State& group, const std::string& what, const void* in,
                    void* out, size_t count, DType dtype, Reduction reduction);
 
 }  // namespace hammock::distributed

@@ -46,7 +46,7 @@ Table& Groups() {
 
 std::string Key(const char* what, int rank) { return fmt::format("{}.{}", what, rank); }
 
-/// What ranks exchange before an act.
+/// What ranks exchange before a round.
 struct Note {
   uint64_t number;
   uint64_t kind;  // so that the end of one rank is told from a step of another; reserved: 0
@@ -54,12 +54,14 @@ struct Note {
 };
 static_assert(sizeof(Note) == 32);
 
-// Tags: acts and their descriptions have those below kCalls, calls of acts the others.
+// Tags: rounds and their descriptions have those below kCalls, calls of rounds the others.
 constexpr uint32_t kCalls = 0x10000000;
-constexpr uint32_t kTagsOfAct = 8;
-constexpr uint32_t kActs = kCalls / kTagsOfAct;
+constexpr uint32_t kTagsOfRound = 8;
+constexpr uint32_t kRounds = kCalls / kTagsOfRound;
 
-uint32_t ActTag(uint64_t number) { return static_cast<uint32_t>(number % kActs) * kTagsOfAct; }
+uint32_t RoundTag(uint64_t number) {
+  return static_cast<uint32_t>(number % kRounds) * kTagsOfRound;
+}
 
 std::string RankList(const std::vector<int>& ranks) {
   return fmt::format("{} {}", ranks.size() == 1 ? "rank" : "ranks", fmt::join(ranks, ", "));
@@ -143,56 +145,56 @@ void Group::State::Close() {
 
 // ---- agreement
 
-ActPtr Group::State::Begin(Hash128 hash, std::string what, std::function<ActText()> text) {
-  auto act = std::make_shared<Act>();
-  act->group_ = shared_from_this();
-  act->hash_ = hash;
-  act->what_ = std::move(what);
-  act->text_ = std::move(text);
-  act->number_ = acts_.fetch_add(1);
+RoundPtr Group::State::Begin(Hash128 hash, std::string what, std::function<RoundText()> text) {
+  auto round = std::make_shared<Round>();
+  round->group_ = shared_from_this();
+  round->hash_ = hash;
+  round->what_ = std::move(what);
+  round->text_ = std::move(text);
+  round->number_ = rounds_.fetch_add(1);
   if (size() == 1) {
-    act->is_done_ = true;
-    return act;
+    round->is_done_ = true;
+    return round;
   }
-  progress_.Push([act] {
+  progress_.Push([round] {
     std::shared_ptr<const Error> error;
     try {
-      act->group_->Exchange(*act);
+      round->group_->Exchange(*round);
     } catch (const Error& raised) {
       error = raised.Clone();
     } catch (const std::exception& raised) {
       error = std::make_shared<InternalError>(ErrorCode::kInternal, raised.what());
     }
-    std::lock_guard lock(act->mutex_);
-    act->error_ = std::move(error);
-    act->is_done_ = true;
-    act->done_.notify_all();
+    std::lock_guard lock(round->mutex_);
+    round->error_ = std::move(error);
+    round->is_done_ = true;
+    round->done_.notify_all();
   });
-  return act;
+  return round;
 }
 
-void Act::Await() {
+void Round::Await() {
   std::unique_lock lock(mutex_);
   done_.wait(lock, [&] { return is_done_; });
   if (error_) error_->Raise();
 }
 
-uint32_t Act::NextTag() {
-  constexpr uint32_t kMostCalls = 1 << 12;  // of acts that are under way at the same time
+uint32_t Round::NextTag() {
+  constexpr uint32_t kMostCalls = 1 << 12;  // of rounds that are under way at the same time
   return kCalls + static_cast<uint32_t>(number_ % 256) * kMostCalls + calls_++ % kMostCalls;
 }
 
-ActPtr Group::State::Agree(const char* what) {
+RoundPtr Group::State::Agree(const char* what) {
   if (auto error = failure()) error->Raise();
   const std::string where = CurrentWhere();
   std::string text = where.empty() ? what : fmt::format("{} [at {}]", what, where);
-  ActPtr act = Begin(HashString(what), text, [text] { return ActText{{text}, {}}; });
-  act->Await();
-  return act;
+  RoundPtr round = Begin(HashString(what), text, [text] { return RoundText{{text}, {}}; });
+  round->Await();
+  return round;
 }
 
-void Group::State::Exchange(Act& act) {
-  const Note own = {act.number_, 0, act.hash_};
+void Group::State::Exchange(Round& round) {
+  const Note own = {round.number_, 0, round.hash_};
   std::vector<char> notes(sizeof(Note) * static_cast<size_t>(size()));
   Engine& connections = engine();
   try {
@@ -203,12 +205,12 @@ void Group::State::Exchange(Act& act) {
           Close();
         },
         [&] { return OthersAreBusy(); });
-    connections.AllGather(&own, notes.data(), sizeof(Note), ActTag(act.number_));
+    connections.AllGather(&own, notes.data(), sizeof(Note), RoundTag(round.number_));
   } catch (const std::exception& error) {
-    Fail(act.what_, error.what(), "waits in " + act.what_)->Raise();
+    Fail(round.what_, error.what(), "waits in " + round.what_)->Raise();
   }
   for (size_t i = 0; i < notes.size(); i += sizeof(Note)) {
-    if (std::memcmp(&notes[i], &own, sizeof(Note)) != 0) RaiseDiverged(act, notes);
+    if (std::memcmp(&notes[i], &own, sizeof(Note)) != 0) RaiseDiverged(round, notes);
   }
 }
 
@@ -285,9 +287,9 @@ std::string FirstDifference(const std::vector<std::vector<std::string>>& lines) 
 }  // namespace
 
 // Every rank has the same notes and gets the same texts, so all raise the same error.
-void Group::State::RaiseDiverged(Act& act, const std::vector<char>& notes) {
-  ActText text = act.text_();
-  const uint32_t tag = ActTag(act.number_);
+void Group::State::RaiseDiverged(Round& round, const std::vector<char>& notes) {
+  RoundText text = round.text_();
+  const uint32_t tag = RoundTag(round.number_);
   std::vector<std::vector<std::string>> collectives, ops;
   std::vector<std::string> first = Gather(Joined(text.collectives), tag + 1);
   for (const std::string& all : first) collectives.push_back(Lines(all));
@@ -296,8 +298,8 @@ void Group::State::RaiseDiverged(Act& act, const std::vector<char>& notes) {
   for (size_t i = 0; i < notes.size(); i += sizeof(Note))
     camps.emplace_back(&notes[i], sizeof(Note));
   std::string message =
-      fmt::format("group '{}': its ranks do not do the same in act {}: {} against {}", name,
-                  act.number_, RankList(Camps(camps).front()), RankList(Camps(camps).back()));
+      fmt::format("group '{}': its ranks do not do the same in round {}: {} against {}", name,
+                  round.number_, RankList(Camps(camps).front()), RankList(Camps(camps).back()));
   std::string collective = FirstDifference(collectives), op = FirstDifference(ops);
   if (!collective.empty()) message += "\n  first collective that differs:" + collective;
   if (!op.empty()) message += "\n  first op that differs:" + op;

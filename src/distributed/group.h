@@ -1,11 +1,12 @@
 #pragma once
 /// The state behind a Group: its connections, what its ranks have agreed on, and how it ends.
 ///
-/// Note [Agreement]: all that a group does is a sequence of numbered acts: a step with collectives,
-/// a barrier, a split, the end. Before an act the ranks exchange its number and a hash of what it
-/// is; only ranks whose numbers and hashes are equal go on. The exchange runs on the group's own
-/// thread, from when a step is submitted; the step waits for it before its first collective. Where
-/// ranks differ they exchange their descriptions too, and all raise the same error.
+/// Note [Agreement]: all that a group does is a sequence of numbered rounds: a step with
+/// collectives, a barrier, a split, the end. Before a round the ranks exchange its number and a
+/// hash of what it is; only ranks whose numbers and hashes are equal go on. The exchange runs on
+/// the group's own thread, from when a step is submitted; the step waits for it before its first
+/// collective. Where ranks differ they exchange their descriptions too, and all raise the same
+/// error.
 ///
 /// Note [Failed groups]: whatever goes wrong, here or elsewhere, ends the group. The rank that
 /// notices first writes a report to the store and closes its connections, upon which all others
@@ -27,17 +28,17 @@
 namespace hammock::distributed {
 
 /// What a rank is about to do, for those who differ.
-struct ActText {
+struct RoundText {
   std::vector<std::string> collectives;  ///< "all_reduce sum f32[4] [at train.cpp:7]"
   std::vector<std::string> ops;          ///< all ops of the step, likewise
 };
 
-/// An act that ranks are agreeing on, or have agreed on.
-class Act {
+/// A round that ranks are agreeing on, or have agreed on.
+class Round {
  public:
   /// Returns when all ranks are known to do the same; raises where they do not.
   void Await();
-  /// For the calls of the act, in their order.
+  /// For the calls of the round, in their order.
   uint32_t NextTag();
 
  private:
@@ -46,14 +47,14 @@ class Act {
   uint64_t number_ = 0;
   Hash128 hash_;
   std::string what_;  // "all_reduce [at train.cpp:7]", while it is waited for
-  std::function<ActText()> text_;
+  std::function<RoundText()> text_;
   std::mutex mutex_;
   std::condition_variable done_;
   bool is_done_ = false;                // guarded
   std::shared_ptr<const Error> error_;  // guarded
   uint32_t calls_ = 0;
 };
-using ActPtr = std::shared_ptr<Act>;
+using RoundPtr = std::shared_ptr<Round>;
 
 }  // namespace hammock::distributed
 
@@ -69,10 +70,10 @@ struct Group::State : std::enable_shared_from_this<Group::State> {
   /// The engine; RankError where the group has failed.
   Engine& engine();
 
-  /// Begins an act: the exchange is under way when it returns.
-  ActPtr Begin(Hash128 hash, std::string what, std::function<ActText()> text);
-  /// Agrees on an act that is not a step, such as "barrier".
-  ActPtr Agree(const char* what);
+  /// Begins a round: the exchange is under way when it returns.
+  RoundPtr Begin(Hash128 hash, std::string what, std::function<RoundText()> text);
+  /// Agrees on a round that is not a step, such as "barrier".
+  RoundPtr Agree(const char* what);
 
   /// Calls the engine; what goes wrong ends the group and is raised as RankError. `what` is waited
   /// for.
@@ -105,8 +106,8 @@ struct Group::State : std::enable_shared_from_this<Group::State> {
   int size() const { return static_cast<int>(world_ranks.size()); }
 
  private:
-  void Exchange(Act& act);
-  [[noreturn]] void RaiseDiverged(Act& act, const std::vector<char>& notes);
+  void Exchange(Round& round);
+  [[noreturn]] void RaiseDiverged(Round& round, const std::vector<char>& notes);
   std::vector<std::string> Gather(const std::string& own, uint32_t tag);
   std::shared_ptr<const Error> Fail(const std::string& what, const std::string& reason,
                                     const std::string& report);
@@ -120,7 +121,7 @@ struct Group::State : std::enable_shared_from_this<Group::State> {
   std::shared_ptr<const Error> failure_;  // guarded
   bool is_failing_ = false;               // guarded
   std::atomic<bool> timed_out_{false};
-  std::atomic<uint64_t> acts_{0};
+  std::atomic<uint64_t> rounds_{0};
   WorkQueue progress_;
 };
 

@@ -7,38 +7,40 @@
 namespace hammock::distributed {
 namespace {
 
-constinit thread_local StepActs* running = nullptr;
+constinit thread_local StepRounds* running = nullptr;
 
 }  // namespace
 
-void StepActs::Add(std::shared_ptr<Group::State> group, ActPtr act) {
-  entries_.push_back({std::move(group), std::move(act)});
+void StepRounds::Add(std::shared_ptr<Group::State> group, RoundPtr round) {
+  entries_.push_back({std::move(group), std::move(round)});
 }
 
-void StepActs::Succeed() {
+void StepRounds::Succeed() {
   for (Entry& entry : entries_) entry.group->steps.fetch_add(1);
 }
 
-void StepActs::Fail(const std::string& reason) {
+void StepRounds::Fail(const std::string& reason) {
   for (Entry& entry : entries_) entry.group->Abort(reason);
 }
 
-StepActs::Scope::Scope(StepActs* acts) : outer_(std::exchange(running, acts)) {}
-StepActs::Scope::~Scope() { running = outer_; }
+StepRounds* StepRounds::Running() { return running; }
+
+StepRounds::Scope::Scope(StepRounds* rounds) : outer_(std::exchange(running, rounds)) {}
+StepRounds::Scope::~Scope() { running = outer_; }
 
 CollectiveCall::CollectiveCall(const std::string& group_name) : group(FindGroup(group_name)) {
   if (running) {
-    for (const StepActs::Entry& entry : running->entries_) {
-      if (entry.group == group) act = entry.act;
+    for (const StepRounds::Entry& entry : running->entries_) {
+      if (entry.group == group) round = entry.round;
     }
   }
-  if (!act && group->size() == 1) act = group->Begin({}, "", nullptr);
-  if (!act) {
+  if (!round && group->size() == 1) round = group->Begin({}, "", nullptr);
+  if (!round) {
     Throw(ErrorCode::kExecutionForbidden,
           "a collective of group '{}' runs outside of the steps that its ranks agree on",
           group_name);
   }
-  act->Await();
+  round->Await();
 }
 
 }  // namespace hammock::distributed

@@ -9,32 +9,34 @@
 
 namespace hammock::distributed {
 
-/// The acts of a step: one for each group that it has collectives of.
-class StepActs {
+/// The rounds of a step: one for each group that it has collectives of.
+class StepRounds {
  public:
-  void Add(std::shared_ptr<Group::State> group, ActPtr act);
+  void Add(std::shared_ptr<Group::State> group, RoundPtr round);
   /// The step has ended well.
   void Succeed();
   /// The step has failed: ranks that wait for it hear of it.
   void Fail(const std::string& reason);
+  /// Those of the step that this thread runs; null: it has none.
+  static StepRounds* Running();
 
-  /// While one lives, kernels of this thread run collectives of these acts.
+  /// While one lives, kernels of this thread run collectives of these rounds.
   class Scope {
    public:
-    explicit Scope(StepActs* acts);
+    explicit Scope(StepRounds* rounds);
     ~Scope();
     Scope(const Scope&) = delete;
     Scope& operator=(const Scope&) = delete;
 
    private:
-    StepActs* const outer_;
+    StepRounds* const outer_;
   };
 
  private:
   friend struct CollectiveCall;
   struct Entry {
     std::shared_ptr<Group::State> group;
-    ActPtr act;
+    RoundPtr round;
   };
   std::vector<Entry> entries_;
 };
@@ -45,7 +47,7 @@ struct CollectiveCall {
   explicit CollectiveCall(const std::string& group_name);
 
   std::shared_ptr<Group::State> group;
-  ActPtr act;
+  RoundPtr round;
 };
 
 }  // namespace hammock::distributed

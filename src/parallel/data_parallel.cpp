@@ -1,11 +1,12 @@
 #include "hammock/distributed/data_parallel.h"
 
 #include "hammock/autograd.h"
+#include "hammock/distributed/random_part.h"
 
 namespace hammock::distributed {
 
-DataParallel::DataParallel(const Module& module, const Group& group, Location at)
-    : parameters_(module.parameters()), group_(group) {
+DataParallel::DataParallel(Module& module, const Group& group, Location at)
+    : module_(module), parameters_(module.parameters()), group_(group) {
   LocationScope scope(at);
   NoGradGuard no_grad;
   std::vector<Tensor> all = parameters_;
@@ -13,13 +14,20 @@ DataParallel::DataParallel(const Module& module, const Group& group, Location at
   for (Tensor& tensor : all) tensor.copy_(broadcast(tensor, 0, group_));
 }
 
+Tensor DataParallel::operator()(const Tensor& part, Location at) {
+  RandomPart random(group_, 0, at);
+  return module_(part, at);
+}
+
 void DataParallel::reduce_gradients(Location at) {
   LocationScope scope(at);
   NoGradGuard no_grad;
   std::vector<Tensor> owners, gradients;
-  for (const Tensor& parameter : parameters_) {
-    if (Tensor gradient = parameter.grad(); gradient.defined()) {
-      owners.push_back(parameter);
+  // The last parameters have their gradients first, so that their messages can be sent while the
+  // others are computed.
+  for (auto parameter = parameters_.rbegin(); parameter != parameters_.rend(); ++parameter) {
+    if (Tensor gradient = parameter->grad(); gradient.defined()) {
+      owners.push_back(*parameter);
       gradients.push_back(gradient);
     }
   }

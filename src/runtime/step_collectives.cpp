@@ -18,8 +18,8 @@
 namespace hammock {
 namespace {
 
-using distributed::ActText;
 using distributed::Group;
+using distributed::RoundText;
 
 /// A collective of a step, as far as others need to know it.
 struct Collective {
@@ -102,8 +102,8 @@ ByGroup CollectivesIn(const CompiledStep& compiled, std::span<Node* const> nodes
   return groups;
 }
 
-ActText TextOfStep(const std::vector<Collective>& collectives, const CompiledStepPtr& compiled) {
-  ActText text;
+RoundText TextOfStep(const std::vector<Collective>& collectives, const CompiledStepPtr& compiled) {
+  RoundText text;
   for (const Collective& collective : collectives) text.collectives.push_back(TextOf(collective));
   for (const GraphNode& node : compiled->traced.nodes()) {
     if (node.op == &ops::kInput || node.op == &ops::kConstant) continue;  // of no line of their own
@@ -115,12 +115,12 @@ ActText TextOfStep(const std::vector<Collective>& collectives, const CompiledSte
 
 }  // namespace
 
-std::shared_ptr<distributed::StepActs> BeginActs(const CompiledStepPtr& compiled,
-                                                 std::span<Node* const> nodes) {
+std::shared_ptr<distributed::StepRounds> BeginRounds(const CompiledStepPtr& compiled,
+                                                     std::span<Node* const> nodes) {
   if (!compiled->ordered) return nullptr;
   ByGroup groups = CollectivesIn(*compiled, nodes);
   if (groups.empty()) return nullptr;
-  auto acts = std::make_shared<distributed::StepActs>();
+  auto rounds = std::make_shared<distributed::StepRounds>();
   for (auto& [name, collectives] : groups) {
     try {
       std::shared_ptr<Group::State> group = distributed::FindGroup(name);
@@ -129,15 +129,15 @@ std::shared_ptr<distributed::StepActs> BeginActs(const CompiledStepPtr& compiled
         hash = Combine(hash, HashOfCollective(collective));
       }
       std::string what = WithPlace(collectives[0].op->name(), collectives[0].location);
-      auto act = group->Begin(hash, std::move(what), [collectives, compiled] {
+      auto round = group->Begin(hash, std::move(what), [collectives, compiled] {
         return TextOfStep(collectives, compiled);
       });
-      acts->Add(std::move(group), std::move(act));
+      rounds->Add(std::move(group), std::move(round));
     } catch (const std::exception& error) {
       Log(LogLevel::kWarn, "distributed: group '{}': {}", name, error.what());
     }
   }
-  return acts;
+  return rounds;
 }
 
 CompilingCollectives::CompilingCollectives(const Graph& graph) {

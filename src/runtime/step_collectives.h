@@ -14,8 +14,8 @@ namespace hammock {
 /// Begins to agree with the other ranks on the collectives of a step: those among `nodes`, in
 /// order, or of the traced graph where no nodes are given. Null where there are none. Raises
 /// nothing: the step's first collective does.
-std::shared_ptr<distributed::StepActs> BeginActs(const CompiledStepPtr& compiled,
-                                                 std::span<Node* const> nodes);
+std::shared_ptr<distributed::StepRounds> BeginRounds(const CompiledStepPtr& compiled,
+                                                     std::span<Node* const> nodes);
 
 /// While one lives, other ranks of the groups that a graph has collectives of do not count the time
 /// in which they wait for this one.

@@ -254,7 +254,8 @@ ParameterSource ParameterSourceOf(const Value& parameter, const Traced& traced,
   }
   if (&node.op() == &ops::kRngState) {
     ParameterSource random{.kind = ParameterSource::kRandom,
-                           .blocks = static_cast<uint64_t>(node.attrs()[2].integer())};
+                           .blocks = static_cast<uint64_t>(node.attrs()[2].integer()),
+                           .offset = static_cast<uint64_t>(node.attrs()[1].integer())};
     const LeafPayload* payload = NodeAccess::payload(&node);
     if (payload) random.generator = payload->generator;
     return random;

@@ -23,6 +23,7 @@ struct ParameterSource {
   std::optional<Scalar> number = {};          // a constant that is a lifted number
   bool from_outside = false;                  // a constant that the function did not make
   uint64_t blocks = 0;                        // of the generator, taken anew
+  uint64_t offset = 0;                        // that they had when they were traced
   std::shared_ptr<Generator> generator = {};  // null: the default one
 };
 

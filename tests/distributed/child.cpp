@@ -15,34 +15,17 @@
 #include <map>
 #include <thread>
 
+#include "child_kit.h"
+
 using namespace hammock;
 using distributed::Group;
 using distributed::Reduction;
 using std::chrono::steady_clock;
+using namespace hammock::testing;
 
 namespace {
 
 const int64_t kTimeout = std::atoi(std::getenv("HAMMOCK_DISTRIBUTED_TIMEOUT"));
-
-void Check(bool holds, const std::string& what, Location at = Location::current()) {
-  if (holds) return;
-  std::cerr << "line " << at.line() << ": " << what << std::endl;
-  std::_Exit(1);
-}
-
-void CheckEqual(const Tensor& tensor, const std::vector<double>& expected,
-                Location at = Location::current()) {
-  HostTensor host = tensor.to(DType::kF64).host();
-  std::vector<double> got(host.values<double>().begin(), host.values<double>().end());
-  std::string text;
-  for (double value : got) text += std::to_string(value) + " ";
-  Check(got == expected, "got " + text, at);
-}
-
-Tensor Own(std::vector<float> values) {
-  const Dims sizes = {static_cast<int64_t>(values.size())};
-  return from_host(HostTensor::From(values, sizes));
-}
 
 void Collectives() {
   Group world = distributed::init();
@@ -195,11 +178,11 @@ void Bits() {
   distributed::shutdown();
 }
 
-void Diverge(const std::function<void(Group&)>& act) {
+void Diverge(const std::function<void(Group&)>& round) {
   Group world = distributed::init();
   CheckEqual(distributed::all_reduce(Own({1})), {double(world.size())});
   try {
-    act(world);
+    round(world);
     mark_step(true);
   } catch (const distributed::DivergedError& error) {
     std::cout << "diverged: " << error.what() << std::endl;
@@ -240,6 +223,13 @@ void WrongReduction() {
   Diverge([](Group& world) {
     Kept =
         distributed::all_reduce(ones({4}), world.rank() == 1 ? Reduction::kMean : Reduction::kSum);
+  });
+}
+/// Options that decide what is sent.
+void WrongConfig() {
+  Diverge([](Group& world) {
+    if (world.rank() == 1) config::Set("distributed.bucket_bytes", "8");
+    Kept = distributed::all_reduce(std::vector<Tensor>{ones({4}), ones({2})})[0];
   });
 }
 void StepTooFew() {
@@ -456,6 +446,7 @@ int main(int, char** argv) {
                                                        {"wrong_order", WrongOrder},
                                                        {"wrong_branch", WrongBranch},
                                                        {"wrong_reduction", WrongReduction},
+                                                       {"wrong_config", WrongConfig},
                                                        {"step_too_few", StepTooFew},
                                                        {"killed", Killed},
                                                        {"exited", Exited},
@@ -467,11 +458,5 @@ int main(int, char** argv) {
                                                        {"buckets", Buckets},
                                                        {"captured", Captured},
                                                        {"missing_rank", MissingRank}};
-  try {
-    scenarios.at(argv[1])();
-  } catch (const std::exception& error) {
-    std::cerr << "unexpected: " << error.what() << std::endl;
-    return 1;
-  }
-  return 0;
+  return RunScenario(scenarios, argv[1]);
 }

@@ -49,8 +49,8 @@ struct Mailbox {
 
 class ThreadEngine : public Engine {
  public:
-  ThreadEngine(Mailbox& mailbox, int rank, int size)
-      : mailbox_(mailbox), rank_(rank), size_(size) {}
+  ThreadEngine(std::shared_ptr<Mailbox> mailbox, int rank, int size)
+      : owned_(std::move(mailbox)), mailbox_(*owned_), rank_(rank), size_(size) {}
 
   void AllGather(const void* in, void* out, size_t bytes, uint32_t tag) override {
     for (int i = 0; i < size_; ++i) Send(i, in, bytes, tag);
@@ -92,6 +92,7 @@ class ThreadEngine : public Engine {
     std::memcpy(data, message.data(), message.size());
   }
 
+  const std::shared_ptr<Mailbox> owned_;  // a group may outlive its test, on its own thread
   Mailbox& mailbox_;
   const int rank_, size_;
 };
@@ -100,17 +101,16 @@ constexpr int kRanks = 3;
 
 /// Runs `body` as each rank of a group.
 void AsRanks(const std::function<void(Group::State&)>& body) {
-  static Mailbox* mailbox;
+  static std::shared_ptr<Mailbox> mailbox;
   static const bool registered = [] {
     RegisterEngine("threads", [](const EngineSpec& spec) -> std::unique_ptr<Engine> {
-      return std::make_unique<ThreadEngine>(*mailbox, spec.rank, spec.size);
+      return std::make_unique<ThreadEngine>(mailbox, spec.rank, spec.size);
     });
     return true;
   }();
   ASSERT_TRUE(registered);
   EXPECT_THROW(RegisterEngine("threads", nullptr), ValueError);
-  Mailbox own;
-  mailbox = &own;
+  mailbox = std::make_shared<Mailbox>();
   config::Override engine("distributed.engine", "threads");
   auto store = std::make_shared<MemoryStore>();
   std::vector<std::shared_ptr<Group::State>> groups;
@@ -127,15 +127,15 @@ void AsRanks(const std::function<void(Group::State&)>& body) {
 
 TEST(GroupOfThreads, AgreesOnManyStepsAhead) {
   AsRanks([](Group::State& group) {
-    std::vector<ActPtr> acts;
+    std::vector<RoundPtr> rounds;
     for (uint64_t i = 0; i < 200; ++i) {
-      acts.push_back(group.Begin(HashOf(i), "step", [] { return ActText{}; }));
+      rounds.push_back(group.Begin(HashOf(i), "step", [] { return RoundText{}; }));
     }
-    for (size_t i = 0; i < acts.size(); ++i) {
-      acts[i]->Await();
+    for (size_t i = 0; i < rounds.size(); ++i) {
+      rounds[i]->Await();
       const size_t count = i * 37;
       std::vector<float> values(count, static_cast<float>(group.rank));
-      AllReduce(*acts[i], group, "all_reduce", values.data(), values.data(), count, DType::kF32,
+      AllReduce(*rounds[i], group, "all_reduce", values.data(), values.data(), count, DType::kF32,
                 Reduction::kSum);
       EXPECT_EQ(values, std::vector<float>(count, 3));
     }
@@ -147,18 +147,18 @@ TEST(GroupOfThreads, RaisesTheSameDifferenceEverywhere) {
   std::vector<std::string> errors;
   AsRanks([&](Group::State& group) {
     const bool differs = group.rank == 2;
-    auto act = group.Begin(HashOf(differs), "step", [differs] {
-      return ActText{{"a [at x.cpp:1]", differs ? "b [at x.cpp:2]" : "c [at x.cpp:3]"}, {}};
+    auto round = group.Begin(HashOf(differs), "step", [differs] {
+      return RoundText{{"a [at x.cpp:1]", differs ? "b [at x.cpp:2]" : "c [at x.cpp:3]"}, {}};
     });
     try {
-      act->Await();
+      round->Await();
     } catch (const DivergedError& error) {
       std::lock_guard lock(mutex);
       errors.push_back(error.message());
     }
   });
   const std::string expected =
-      "group 'g': its ranks do not do the same in act 0: rank 2 against ranks 0, 1\n"
+      "group 'g': its ranks do not do the same in round 0: rank 2 against ranks 0, 1\n"
       "  first collective that differs:\n"
       "    rank 2: b [at x.cpp:2]\n"
       "    ranks 0, 1: c [at x.cpp:3]";
@@ -187,11 +187,11 @@ TEST(GroupOfThreads, GivesUpAfterTheTimeLimit) {
 }
 
 TEST(GroupOfThreads, WaitsForARankThatIsBusy) {
-  config::Override timeout("distributed.timeout", "1000");
+  config::Override timeout("distributed.timeout", "2000");
   AsRanks([](Group::State& group) {
     if (group.rank == 1) {
       Group::State::Busy busy(group);
-      std::this_thread::sleep_for(std::chrono::milliseconds(2000));
+      std::this_thread::sleep_for(std::chrono::milliseconds(3000));
     }
     group.Agree("barrier");
   });

@@ -45,6 +45,7 @@ inline std::vector<ChildResult> RunRanks(int count, const std::vector<std::strin
           "LOCAL_RANK=" + std::to_string(rank),
           "HAMMOCK_CPU_THREADS=1",
           "HAMMOCK_DISTRIBUTED_STORE=" + folder.path(),
+          "RANKS_TEST_FOLDER=" + folder.path(),
           "HAMMOCK_DISTRIBUTED_TIMEOUT=" + std::to_string(timeout_ms)};
       words.insert(words.end(), command.begin(), command.end());
       results[rank] = RunChild(words, 120);

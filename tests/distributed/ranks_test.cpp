@@ -1,5 +1,4 @@
-// Programs of 2 and 4 ranks. The faults 100 times each:
-//   distributed_tests --gtest_filter='*Faults*' --gtest_repeat=100 --gtest_break_on_failure
+// Programs of 2 and 4 ranks. `make faults` runs those that fail 100 times.
 
 #include "distributed/ranks.h"
 
@@ -79,6 +78,9 @@ TEST_P(Divergence, OfBranchesNamesTheFirstOp) {
 }
 TEST_P(Divergence, OfReductions) {
   Diverge("wrong_reduction", {"rank 1: all_reduce reduction=\"mean\""});
+}
+TEST_P(Divergence, OfOptions) {
+  Diverge("wrong_config", {"rank 1: all_reduce", "f32[4]", "f32[6]"});
 }
 TEST_P(Divergence, OfARankThatEndsEarly) {
   Diverge("step_too_few", {"rank 1: shutdown [at", "all_reduce"});

@@ -53,6 +53,14 @@ json(name "${output}" devices 0 name)
 json(facts "${output}" devices 0 facts)
 json(engine "${output}" engines 0 name)
 
+# ---- plan: a table with a recommendation; wrong words are refused
+run(0 plan gpt2-1.5b -g 8)
+expect("${output}" "data 8 (ZeRO 3)" "<- recommended")
+run(0 plan 7b -g 1 --memory 1e9)
+expect("${output}" "does not fit" "none fits")
+run(1 plan nothing)
+run(2 plan 7b -g 0)
+
 # ---- launch: ranks with their numbers, the code of the first that failed, all of them to the end
 run(0 launch -n 2 sh -c "echo rank $RANK of $WORLD_SIZE && echo $LOCAL_RANK $1" name --flag)
 expect("${output}" "[0] rank 0 of 2\n" "[1] rank 1 of 2\n" "[1] 1 --flag")

@@ -7,6 +7,7 @@
 #include "hammock/config.h"
 #include "hammock/device.h"
 #include "hammock/plugins.h"
+#include "plan.h"
 
 namespace {
 
@@ -60,6 +61,7 @@ struct AllOptions {
   CompileOptions compile;
   InspectOptions inspect;
   LaunchOptions launch;
+  PlanOptions plan;
   NewBackendOptions new_backend;
   ConformOptions conform;
 };
@@ -138,6 +140,39 @@ void AddLaunching(CLI::App& app, AllOptions& all, int& result) {
     if (all.launch.program.empty()) throw CLI::RequiredError("PROGRAM");
     result = Launch(all.launch);
   });
+
+  CLI::App* plan = Add(
+      app, "plan", "Predict step time and memory of a model on many GPUs, and how to share it out",
+      all.plan, Plan, result);
+  plan->add_option("MODEL", all.plan.model, "gpt2, gpt2-1.5b or 7b")->capture_default_str();
+  plan->add_option("-g,--gpus", all.plan.gpus, "How many; several give several tables")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  plan->add_option("--batch", all.plan.batch, "Sequences of a step")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  plan->add_option("--flops", all.plan.hardware.flops, "A GPU's, measured in training steps")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  plan->add_option("--memory", all.plan.hardware.memory, "A GPU's bytes")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  plan->add_option("--per-host", all.plan.hardware.per_host, "GPUs of a host")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  plan->add_option("--host-bandwidth", all.plan.hardware.host_bandwidth,
+                   "Bytes a second between GPUs of a host")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  plan->add_option("--bandwidth", all.plan.hardware.bandwidth,
+                   "A GPU's bytes a second between hosts")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  plan->add_option("--overlap", all.plan.hardware.overlap,
+                   "Of the compute time, what collectives can hide behind")
+      ->check(CLI::Range(0.0, 1.0))
+      ->capture_default_str();
+  AddJson(plan, all.plan);
 }
 
 void AddReading(CLI::App& app, AllOptions& all, int& result) {

@@ -35,7 +35,7 @@ void RunPermute(const CollectiveCall& call, const GraphNode& node, const void* i
   const Dims& pairs = node.attrs[0].ints();
   const int rank = call.group->rank;
   const int to = PartnerOf(pairs, rank, true), from = PartnerOf(pairs, rank, false);
-  const uint32_t tag = call.act->NextTag();  // on all ranks, also those that take no part
+  const uint32_t tag = call.round->NextTag();  // on all ranks, also those that take no part
   if (from < 0) std::memset(out, 0, bytes);
   if (from == rank) std::memcpy(out, in, bytes);
   const bool is_own = from == rank;  // then it also sends to itself alone
@@ -60,19 +60,20 @@ void RunCollective(const GraphNode& node, const Shape& type, const void* in, voi
   if (bytes == 0) return;
   const std::string what = Describe(node);
   if (node.op == &ops::kAllReduce) {
-    return AllReduce(*call.act, group, what, in, out, static_cast<size_t>(type.numel()),
+    return AllReduce(*call.round, group, what, in, out, static_cast<size_t>(type.numel()),
                      type.dtype(), ops::ReductionOf(node.attrs[0].str()));
   }
   if (node.op == &ops::kReduceScatter) {
-    return ReduceScatter(*call.act, group, what, in, out, static_cast<size_t>(node.type().numel()),
-                         type.dtype(), ops::ReductionOf(node.attrs[0].str()));
+    return ReduceScatter(*call.round, group, what, in, out,
+                         static_cast<size_t>(node.type().numel()), type.dtype(),
+                         ops::ReductionOf(node.attrs[0].str()));
   }
   if (node.op == &ops::kCollectivePermute) return RunPermute(call, node, in, out, bytes);
   if (group.size() == 1) {
     std::memcpy(out, in, bytes);
     return;
   }
-  const uint32_t tag = call.act->NextTag();
+  const uint32_t tag = call.round->NextTag();
   group.Call(what, [&](distributed::Engine& engine) {
     if (node.op == &ops::kAllGather) {
       engine.AllGather(in, out, bytes, tag);

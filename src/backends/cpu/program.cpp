@@ -7,12 +7,14 @@
 #include <optional>
 #include <utility>
 
+#include "backends/common/collectives.h"
 #include "backends/cpu/code/llvm_compiler.h"
 #include "backends/cpu/command_groups.h"
 #include "backends/cpu/emit/emit_llvm.h"
 #include "backends/cpu/host_cpu.h"
 #include "backends/cpu/passes/expand_short_attention.h"
 #include "backends/cpu/passes/keep_channels_last.h"
+#include "backends/cpu/running_collectives.h"
 #include "backends/cpu/sized_program.h"
 #include "backends/cpu/thread_pool.h"
 #include "base/process_exit.h"
@@ -186,6 +188,7 @@ void Program::Finish(const BufferMap<int64_t>& bytes, const SavedProgram* saved)
   plan_ = saved && saved->scratch == scratch
               ? saved->plan
               : compiler::PlanMemory(*schedule_, bytes, scratch, facts_->group_last);
+  FindOverlap(bytes);
   for (size_t i = 0; i < commands_.size(); ++i) {
     if (commands_[i]->packed_input >= 0)
       weights_.push_back({commands_[i]->packed_input, i, &commands_[i]->packed_weight});
@@ -300,23 +303,98 @@ void Program::Run(std::span<char* const> inputs, std::span<char* const> outputs,
   if (profile) [[unlikely]] {
     const bool any = in_place < commands_.size();
     ThreadPool::Cancellable cancellable(any ? nullptr : ThreadPool::Cancellable::Flag());
-    return RunProfiled(buffers, arena, *profile);
+    return RunProfiled(buffers, arena, in_place, *profile);
   }
+  RunningCollectives collectives;
   const bool timed = config::Get<kTimeKernels>();
   const std::atomic<bool>* cancel = ThreadPool::Cancellable::Flag();
   for (size_t i = 0; i < commands_.size();) {
     size_t end = timed ? i + 1 : facts_->group_last[i] + 1;
-    if (end > in_place) cancel = nullptr;
+    if (end > in_place) {
+      cancel = nullptr;
+      collectives.AwaitAll();  // what can fail does so before
+    }
     ThreadPool::Cancellable cancellable(cancel);
     std::optional<metrics::ScopedTimer> timer;
     if (timed) {
       timer.emplace(metrics::Get<kKernelTimes>(CommandName(i)));
     }
-    RunCommands(i, end, buffers, arena);
+    if (overlap_.empty()) {
+      RunCommands(i, end, buffers, arena);
+    } else {
+      RunBeside(i, end, buffers, arena, collectives);
+    }
     if (cancel && cancel->load(std::memory_order_relaxed)) [[unlikely]]
       throw process_exit::Cancelled();
     i = end;
   }
+  collectives.AwaitAll();
+}
+
+void Program::FindOverlap(const BufferMap<int64_t>& bytes) {
+  // Below this a second thread costs more than it saves.
+  constexpr int64_t kLeastBytes = int64_t{16} << 10;
+  std::vector<Overlap> overlap(commands_.size(), Overlap::kNone);
+  bool any = false;
+  for (size_t i = 0; i < commands_.size(); ++i) {
+    const compiler::Command& command = schedule_->commands[i];
+    if (!command.is_call()) continue;
+    const GraphNode& node = (*graph_)[command.node];
+    if (std::ranges::any_of(node.attrs,
+                            [](const Attr& attr) { return attr.kind() == Attr::Kind::kGraph; })) {
+      overlap[i] = Overlap::kWaitsForAll;  // its body may have collectives
+    }
+    if (std::ranges::count(CollectiveOps(), node.op) == 0) continue;
+    if (node.attr("size").integer() == 1) continue;
+    any = true;
+    overlap[i] = Overlap::kCollective;
+    int64_t most = 0;
+    for (BufferId buffer : command.reads) most = std::max(most, bytes[buffer]);
+    for (BufferId buffer : command.writes) most = std::max(most, bytes[buffer]);
+    // The last command, or one whose result the next needs, has nothing to run beside it.
+    bool awaited_at_once = i + 1 == commands_.size();
+    for (BufferId buffer : command.writes) {
+      awaited_at_once =
+          awaited_at_once || std::ranges::count(schedule_->commands[i + 1].reads, buffer) > 0;
+    }
+    if (most >= kLeastBytes && !awaited_at_once) overlap[i] = Overlap::kStarts;
+  }
+  if (!any) return;
+  overlap_ = std::move(overlap);
+  bytes_ = bytes;
+}
+
+void Program::RunBeside(size_t first, size_t end, BufferSpan<char*> buffers, char* arena,
+                        RunningCollectives& collectives) const {
+  using Range = RunningCollectives::Range;
+  const Overlap own = overlap_[first];
+  const bool is_collective = own == Overlap::kCollective || own == Overlap::kStarts;
+  if (own != Overlap::kStarts && !collectives.any()) {
+    return RunCommands(first, end, buffers, arena);
+  }
+  if (own == Overlap::kWaitsForAll) {
+    collectives.AwaitAll();
+    return RunCommands(first, end, buffers, arena);
+  }
+  std::vector<Range> reads, writes;
+  auto add = [&](std::vector<Range>& ranges, BufferId buffer) {
+    if (const char* begin = buffers[buffer]) ranges.push_back({begin, begin + bytes_[buffer]});
+  };
+  for (size_t i = first; i < end; ++i) {
+    const compiler::Command& command = schedule_->commands[i];
+    for (BufferId buffer : command.reads) add(reads, buffer);
+    for (BufferId buffer : command.writes) add(writes, buffer);
+    const int64_t scratch = commands_[i]->scratch_bytes(workers_[i]);
+    if (char* at = ScratchOf(i, arena)) writes.push_back({at, at + scratch});
+  }
+  collectives.AwaitBefore(reads, writes);
+  if (!is_collective || (own == Overlap::kCollective && !collectives.any())) {
+    return RunCommands(first, end, buffers, arena);
+  }
+  // Buffers are those of the run, which waits for it.
+  collectives.Start(first, std::move(reads), std::move(writes), [this, first, buffers, arena] {
+    commands_[first]->RunCall(buffers, ScratchOf(first, arena));
+  });
 }
 
 void Program::RunCommands(size_t first, size_t end, BufferSpan<char*> buffers, char* arena) const {
@@ -329,12 +407,25 @@ void Program::RunCommands(size_t first, size_t end, BufferSpan<char*> buffers, c
 }
 
 /// Commands that could run concurrently run one after another, so that each has a time.
-void Program::RunProfiled(BufferSpan<char*> buffers, char* arena,
+void Program::RunProfiled(BufferSpan<char*> buffers, char* arena, size_t in_place,
                           const lazy::RunProfile& profile) const {
+  RunningCollectives collectives;
   for (size_t i = 0; i < commands_.size(); ++i) {
+    if (i >= in_place) collectives.AwaitAll();
     const int64_t begin = lazy::RunProfile::Now();
-    RunCommands(i, i + 1, buffers, arena);
+    if (overlap_.empty()) {
+      RunCommands(i, i + 1, buffers, arena);
+    } else {
+      RunBeside(i, i + 1, buffers, arena, collectives);
+      if (overlap_[i] == Overlap::kStarts) continue;  // its times are known at the end
+    }
     profile.AddKernel(i, CommandName(i), begin, lazy::RunProfile::Now());
+  }
+  collectives.AwaitAll();
+  for (const auto& [command, begin, end] : collectives.times()) {
+    if (overlap_[command] == Overlap::kStarts) {
+      profile.AddKernel(command, CommandName(command), begin, end);
+    }
   }
 }
 

@@ -34,6 +34,8 @@ Graph RewriteForCpu(const Graph& graph);
 /// By command: the last command of its group, whose commands are concurrent.
 std::vector<int> GroupsOf(const compiler::Schedule& schedule);
 
+class RunningCollectives;
+
 /// Immutable; several threads may run it at once, each with memory of its own.
 class Program {
  public:
@@ -119,8 +121,13 @@ class Program {
     std::vector<size_t> weights;  ///< by weights()
   };
   std::vector<WeightCast> FindWeightCasts() const;
-  void RunProfiled(compiler::BufferSpan<char*> buffers, char* arena,
+  void RunProfiled(compiler::BufferSpan<char*> buffers, char* arena, size_t in_place,
                    const lazy::RunProfile& profile) const;
+  /// Which collectives may be under way while other commands run; see running_collectives.h.
+  void FindOverlap(const compiler::BufferMap<int64_t>& bytes);
+  /// Runs commands [first, end) when the collectives that they need have ended, or starts one.
+  void RunBeside(size_t first, size_t end, compiler::BufferSpan<char*> buffers, char* arena,
+                 RunningCollectives& collectives) const;
   void RunCommands(size_t first, size_t end, compiler::BufferSpan<char*> buffers,
                    char* arena) const;
   void PrepareCommands();
@@ -143,6 +150,10 @@ class Program {
   compiler::MemoryPlan plan_;
   std::vector<Weight> weights_;
   std::vector<WeightCast> weight_casts_;
+  /// How a command relates to collectives; empty where the program has none of several ranks.
+  enum class Overlap : uint8_t { kNone, kCollective, kStarts, kWaitsForAll };
+  std::vector<Overlap> overlap_;
+  compiler::BufferMap<int64_t> bytes_;  // of buffers, where there are collectives
 };
 
 }  // namespace hammock::cpu

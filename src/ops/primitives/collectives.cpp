@@ -320,6 +320,12 @@ constinit config::Option<int64_t> kBucketBytes({
     .min = 1,
 });
 
+}  // namespace
+
+int64_t BucketBytes() { return config::Get<kBucketBytes>(); }
+
+namespace {
+
 /// The tensors of a bucket, which have one dtype, by one message.
 void ReduceBucket(std::span<const Tensor> tensors, const std::vector<size_t>& bucket,
                   Reduction reduction, const Group& group, Location at, Tensors& results) {
@@ -352,7 +358,7 @@ std::vector<Tensor> all_reduce(const std::vector<Tensor>& tensors, Reduction red
     Bucket& bucket = open[type.dtype()];
     bucket.members.push_back(i);
     bucket.bytes += type.bytes();
-    if (bucket.bytes < config::Get<kBucketBytes>()) continue;
+    if (bucket.bytes < BucketBytes()) continue;
     ReduceBucket(tensors, bucket.members, reduction, group, at, results);
     bucket = {};
   }

@@ -20,3 +20,10 @@ extern const OpDef kCollectivePermute;    ///< collective_permute(self) {pairs: 
 distributed::Reduction ReductionOf(const std::string& name);
 
 }  // namespace hammock::ops
+
+namespace hammock::distributed {
+
+/// `distributed.bucket_bytes`.
+int64_t BucketBytes();
+
+}  // namespace hammock::distributed

@@ -16,6 +16,7 @@ std::span<const OpDef* const> ActivationOps();     // activations.cpp
 std::span<const OpDef* const> ConversionOps();     // conversions.cpp
 std::span<const OpDef* const> CreateOps();         // create.cpp
 std::span<const OpDef* const> RandomOps();         // random.cpp
+std::span<const OpDef* const> RandomPartOps();     // part.cpp
 std::span<const OpDef* const> SamplingOps();       // sampling.cpp
 std::span<const OpDef* const> InPlaceOps();        // in_place.cpp
 std::span<const OpDef* const> ReductionOps();      // reductions.cpp

@@ -86,6 +86,7 @@ std::vector<const OpDef*> AllOps() {
   add(ConversionOps());
   add(CreateOps());
   add(RandomOps());
+  add(RandomPartOps());
   add(SamplingOps());
   add(InPlaceOps());
   add(ReductionOps());

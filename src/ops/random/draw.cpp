@@ -8,9 +8,9 @@
 namespace hammock::ops {
 
 Tensor Words(const Draw& draw, int64_t rows) {
-  uint64_t words = static_cast<uint64_t>(rows * draw.count());
-  Tensor state = MakeRngState(draw.generator, (words + 3) / 4, draw.device);
-  return Apply(kRngBits, Location(), {state}, {Dims{rows, draw.count()}});
+  const DrawnSizes drawn = draw.whole ? DrawnSizes{draw.sizes, {}} : SizesToDraw(draw.sizes);
+  Tensor state = MakeRngState(draw.generator, drawn.blocks(rows), draw.device);
+  return WordsFrom(state, draw.sizes, drawn, rows);
 }
 
 Tensor Row(const Tensor& words, int row, const Draw& draw) {

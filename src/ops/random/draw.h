@@ -13,9 +13,21 @@ struct Draw {
   DType dtype;
   Device device;
   const OptionalGenerator& generator;
+  bool whole = false;  ///< also where tensors are drawn in parts
 
   int64_t count() const { return Shape(dtype, sizes).numel(); }
 };
+
+/// The tensor of which a draw is a part: see distributed::RandomPart.
+struct DrawnSizes {
+  Dims whole, start;
+  /// Of the generator, for `rows` words each.
+  uint64_t blocks(int64_t rows) const;
+};
+/// By what this thread draws now.
+DrawnSizes SizesToDraw(const Dims& sizes);
+/// Those words of a stream, as [rows, count].
+Tensor WordsFrom(const Tensor& state, const Dims& sizes, const DrawnSizes& drawn, int64_t rows);
 
 /// `rows` independent u32 words for each element, as [rows, count].
 Tensor Words(const Draw& draw, int64_t rows);

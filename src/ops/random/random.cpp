@@ -189,7 +189,7 @@ Tensor randperm(int64_t n, std::optional<DType> dtype, const Device& device,
                 const OptionalGenerator& generator, Location at) {
   LocationScope scope(at);
   CheckSizes("randperm", {n});
-  Draw draw{{n}, DType::kU32, device, generator};
+  Draw draw{{n}, DType::kU32, device, generator, /*whole=*/true};
   const Tensor keys[] = {Row(Words(draw, 1), 0, draw)};
   const Attr attrs[] = {0, false, true};
   return Casted(ApplyMulti(kSort, at, keys, attrs)[1], dtype.value_or(DType::kI64));

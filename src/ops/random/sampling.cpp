@@ -151,8 +151,8 @@ Tensor UniformOf(const Tensor& words, int row, const Dims& sizes) {
 }
 
 Tensor LargePoisson(const Tensor& rate, const OptionalGenerator& generator) {
-  const int64_t words = 4 * rate.numel();
-  const int64_t blocks = (words + 3) / 4;
+  const DrawnSizes drawn = SizesToDraw(rate.sizes());
+  const auto blocks = static_cast<int64_t>(drawn.blocks(4));
   Tensor state = MakeRngState(generator, static_cast<uint64_t>(blocks * kRounds), rate.device());
   Tensor pending = Filled(rate.sizes(), true, DType::kBool, rate);
   LoopOperands operands{{floor(rate), pending}, {}, {rate, state}};
@@ -161,8 +161,7 @@ Tensor LargePoisson(const Tensor& rate, const OptionalGenerator& generator) {
     Tensor moved = mul(Casted(s.index, DType::kU64), Constant(blocks, DType::kU64));
     // (0, 1) times the move: the seed stays.
     Tensor which = Casted(Counting(2, state), DType::kU64);
-    Tensor bits =
-        Apply(kRngBits, Location(), {add(state, mul(which, moved))}, {Dims{4, rate.numel()}});
+    Tensor bits = WordsFrom(add(state, mul(which, moved)), rate.sizes(), drawn, 4);
     auto [k, accepted] =
         TryPoisson(rate, UniformOf(bits, 0, rate.sizes()), UniformOf(bits, 2, rate.sizes()));
     Tensor taken = logical_and(s.carried[1], accepted);

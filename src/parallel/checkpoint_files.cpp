@@ -1,0 +1,352 @@
+#include "parallel/checkpoint_files.h"
+
+#include <fcntl.h>
+#include <fmt/ranges.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <tuple>
+
+#include "base/throw.h"
+#include "distributed/group.h"
+#include "io/checkpoint_file.h"
+
+namespace hammock::distributed {
+namespace {
+
+using Json = nlohmann::json;
+namespace fs = std::filesystem;
+
+constexpr char kIndex[] = "checkpoint.json";
+constexpr char kParts[] = "hammock.parts";
+constexpr char kPartsFormat[] = "hammock checkpoint of ranks 1";
+
+std::vector<int64_t> Ints(const Dims& dims) { return {dims.begin(), dims.end()}; }
+
+std::string FileOf(int rank) { return fmt::format("rank-{}.safetensors", rank); }
+
+/// The texts of all ranks, by rank.
+std::vector<std::string> Gather(const Group& group, const char* what, const std::string& own) {
+  if (group.size() == 1) return {own};
+  Group::State& state = group.state();
+  RoundPtr round = state.Agree(what);
+  std::vector<uint64_t> sizes(static_cast<size_t>(group.size()));
+  std::vector<std::string> texts;
+  state.Call(what, [&](Engine& engine) {
+    const uint64_t own_size = own.size();
+    engine.AllGather(&own_size, sizes.data(), sizeof(uint64_t), round->NextTag());
+    const size_t most = std::max<size_t>(*std::ranges::max_element(sizes), 1);
+    std::string padded = own, all(most * sizes.size(), '\0');
+    padded.resize(most);
+    engine.AllGather(padded.data(), all.data(), most, round->NextTag());
+    for (size_t i = 0; i < sizes.size(); ++i) texts.push_back(all.substr(i * most, sizes[i]));
+  });
+  return texts;
+}
+
+/// What `attempt` throws, as text.
+template <class Fn>
+std::string Failure(const Fn& attempt) {
+  try {
+    attempt();
+    return "";
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+}
+
+/// Raises on all ranks what went wrong on any.
+void RaiseTogether(const Group& group, const std::string& folder, const std::string& own) {
+  const std::vector<std::string> all = Gather(group, "checkpoint", own);
+  for (size_t rank = 0; rank < all.size(); ++rank) {
+    if (all[rank].empty()) continue;
+    Throw(ErrorCode::kValue, "checkpoint '{}': rank {} could not write: {}", folder, rank,
+          all[rank]);
+  }
+}
+
+void ReplaceIndex(const fs::path& folder, const Json& index) {
+  const fs::path next = folder / (std::string(kIndex) + ".new");
+  const std::string text = index.dump(1);
+  const int file = open(next.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644);
+  const bool written = file >= 0 &&
+                       write(file, text.data(), text.size()) == static_cast<ssize_t>(text.size()) &&
+                       fsync(file) == 0;
+  if (file >= 0) close(file);
+  if (!written) throw std::system_error(errno, std::generic_category(), next.string());
+  fs::rename(next, folder / kIndex);
+}
+
+void RemoveOthers(const fs::path& folder, const std::string& generation) {
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(folder, ignored)) {
+    const std::string name = entry.path().filename();
+    if (name.starts_with("step-") && name != generation) fs::remove_all(entry.path(), ignored);
+  }
+}
+
+/// Elements [begin, end) of the flattened tensor, or the box of a piece, as text.
+std::string Range(const Piece& piece) {
+  if (piece.flat) {
+    return fmt::format("elements {} to {}", piece.start[0], piece.start[0] + piece.sizes[0]);
+  }
+  return fmt::format("{} at {}", ToString(piece.sizes), ToString(piece.start));
+}
+
+}  // namespace
+
+Piece Piece::Of(const Shape& shape, const std::optional<Shard>& shard) {
+  Piece piece{shape.dtype(), shape.sizes(), Dims::Filled(shape.rank(), 0), shape.sizes()};
+  if (!shard) return piece;
+  piece.whole = shard->whole;
+  piece.start = shard->start;
+  piece.flat = shard->flat;
+  if (piece.flat) {
+    const int64_t all = Shape(DType::kU8, piece.whole).numel();
+    piece.start = Dims{std::min(piece.start[0], all)};
+    piece.sizes = Dims{std::min(shape.numel(), all - piece.start[0])};
+  }
+  return piece;
+}
+
+int64_t Piece::count() const { return Shape(DType::kU8, sizes).numel(); }
+
+std::string Inventory::ToText() const {
+  Json all = Json::object();
+  for (const auto& [name, piece] : pieces) {
+    all[name] = {{"dtype", NameOf(piece.dtype)},
+                 {"whole", Ints(piece.whole)},
+                 {"start", Ints(piece.start)},
+                 {"sizes", Ints(piece.sizes)},
+                 {"flat", piece.flat}};
+  }
+  return Json{{"steps", steps}, {"generation", generation}, {"pieces", all}}.dump();
+}
+
+Inventory Inventory::FromText(const std::string& text) {
+  const Json json = Json::parse(text);
+  Inventory inventory;
+  inventory.steps = json.at("steps").get<int64_t>();
+  inventory.generation = json.at("generation").get<std::string>();
+  for (const auto& [name, value] : json.at("pieces").items()) {
+    auto dims = [&](const char* key) { return Dims(value.at(key).get<std::vector<int64_t>>()); };
+    const std::optional<DType> dtype = DTypeFromName(value.at("dtype").get<std::string>());
+    if (!dtype) throw std::runtime_error("unknown dtype of " + name);
+    inventory.pieces[name] = {*dtype, dims("whole"), dims("start"), dims("sizes"),
+                              value.at("flat").get<bool>()};
+  }
+  return inventory;
+}
+
+std::string NewGeneration(int64_t steps) {
+  return fmt::format("step-{}-{:x}", steps,
+                     std::chrono::system_clock::now().time_since_epoch().count());
+}
+
+std::vector<Inventory> GatherInventories(const Group& group, const Inventory& own) {
+  std::vector<Inventory> all;
+  for (const std::string& text : Gather(group, "checkpoint", own.ToText())) {
+    all.push_back(Inventory::FromText(text));
+  }
+  return all;
+}
+
+void CheckSteps(const std::vector<Inventory>& all, const Group& group) {
+  std::map<int64_t, std::vector<int>> ranks;
+  for (size_t i = 0; i < all.size(); ++i) ranks[all[i].steps].push_back(static_cast<int>(i));
+  if (ranks.size() == 1) return;
+  std::string text;
+  for (const auto& [steps, own] : ranks) {
+    text += fmt::format("{}{} {} made {}", text.empty() ? "" : ", ",
+                        own.size() == 1 ? "rank" : "ranks", fmt::join(own, ", "), steps);
+  }
+  Throw(ErrorCode::kValue,
+        "checkpoint: the ranks of group '{}' have not made the same number of steps, so that their "
+        "parts do not belong together: {}",
+        group.name(), text);
+}
+
+void CheckWhole(const std::vector<Inventory>& all) {
+  std::map<std::string, std::vector<Piece>> pieces;
+  for (const Inventory& inventory : all) {
+    for (const auto& [name, piece] : inventory.pieces) {
+      std::vector<Piece>& own = pieces[name];
+      if (std::ranges::find(own, piece) == own.end()) own.push_back(piece);
+    }
+  }
+  std::string lost;
+  for (const auto& [name, own] : pieces) {
+    const int64_t needed = Shape(DType::kU8, own[0].whole).numel();
+    int64_t there = 0;
+    for (const Piece& piece : own) there += piece.count();
+    if (there == needed) continue;
+    lost += fmt::format("\n  {}: {} of {} elements; there are", name, needed - there, needed);
+    for (const Piece& piece : own) lost += " " + Range(piece) + ",";
+    lost.pop_back();
+  }
+  if (lost.empty()) return;
+  Throw(ErrorCode::kValue,
+        "checkpoint: parts of tensors are on no rank of the group, such as those that only a rank "
+        "had which has gone:{}",
+        lost);
+}
+
+int WriterOf(const std::string& name, const std::vector<Inventory>& all, int rank) {
+  const Piece& own = all[static_cast<size_t>(rank)].pieces.at(name);
+  std::vector<int> owners;
+  for (size_t i = 0; i < all.size(); ++i) {
+    auto found = all[i].pieces.find(name);
+    if (found != all[i].pieces.end() && found->second == own) owners.push_back(static_cast<int>(i));
+  }
+  // Whole tensors are dealt out.
+  return owners[HashString(name).lo % owners.size()];
+}
+
+void WriteTogether(const std::string& folder, const std::string& generation, const Group& group,
+                   const Inventory& written, const io::NamedHostTensors& tensors) {
+  const fs::path own = fs::path(folder) / generation;
+  const std::string failure = Failure([&] {
+    fs::create_directories(own);
+    std::map<std::string, std::string> metadata = {{kFormat, kPartsFormat},
+                                                   {kParts, written.ToText()}};
+    metadata[kChecksum] = ChecksumOf({tensors.begin(), tensors.end()}, metadata);
+    io::WriteSafetensors((own / FileOf(group.rank())).string(), tensors, metadata);
+  });
+  try {
+    RaiseTogether(group, folder, failure);
+  } catch (...) {
+    std::error_code ignored;
+    fs::remove_all(own, ignored);
+    throw;
+  }
+  std::string replaced;
+  if (group.rank() == 0) {
+    replaced = Failure([&] {
+      ReplaceIndex(folder, {{"format", kPartsFormat},
+                            {"generation", generation},
+                            {"steps", written.steps},
+                            {"ranks", group.size()}});
+    });
+    if (replaced.empty()) RemoveOthers(folder, generation);
+  }
+  RaiseTogether(group, folder, replaced);
+}
+
+// ---- reading
+
+namespace {
+
+/// Row-major elements of a box into a whole tensor.
+void CopyBox(const Piece& piece, const char* from, char* to, size_t width) {
+  const int rank = piece.whole.size();
+  if (rank == 0) {
+    std::memcpy(to, from, width);
+    return;
+  }
+  const auto run = static_cast<size_t>(piece.sizes[rank - 1]) * width;
+  const int64_t rows = run == 0 ? 0 : piece.count() / piece.sizes[rank - 1];
+  for (int64_t row = 0; row < rows; ++row) {
+    int64_t rest = row, index = piece.start[rank - 1], stride = piece.whole[rank - 1];
+    for (int d = rank - 2; d >= 0; --d) {
+      index += (piece.start[d] + rest % piece.sizes[d]) * stride;
+      rest /= piece.sizes[d];
+      stride *= piece.whole[d];
+    }
+    std::memcpy(to + static_cast<size_t>(index) * width, from + static_cast<size_t>(row) * run,
+                run);
+  }
+}
+
+/// Whether a piece lies inside of its tensor and its data has as many elements.
+bool Fits(const Piece& piece, const Shape& data) {
+  if (data.dtype() != piece.dtype || data.numel() < piece.count()) return false;
+  if (piece.flat) {
+    return piece.start.size() == 1 && piece.sizes.size() == 1 && piece.start[0] >= 0 &&
+           piece.sizes[0] >= 0 &&
+           piece.sizes[0] <= Shape(DType::kU8, piece.whole).numel() - piece.start[0];
+  }
+  bool fits = piece.start.size() == piece.whole.size() && piece.sizes.size() == piece.whole.size();
+  for (int d = 0; fits && d < piece.whole.size(); ++d) {
+    fits = piece.start[d] >= 0 && piece.sizes[d] >= 0 &&
+           piece.sizes[d] <= piece.whole[d] - piece.start[d];
+  }
+  return fits;
+}
+
+}  // namespace
+
+SavedParts::SavedParts(const std::string& folder) : folder_(folder) {
+  const fs::path index_path = fs::path(folder) / kIndex;
+  std::ifstream stream(index_path);
+  const Json index = Json::parse(stream, nullptr, /*allow_exceptions=*/false);
+  if (!stream || !index.is_object() || index.value("format", "") != kPartsFormat ||
+      !index.contains("generation") || !index.contains("steps") || !index.contains("ranks")) {
+    Throw(ErrorCode::kParse, "'{}' is no checkpoint of ranks of this version", folder);
+  }
+  steps_ = index["steps"].get<int64_t>();
+  std::vector<Inventory> inventories;
+  for (int rank = 0; rank < index["ranks"].get<int>(); ++rank) {
+    const fs::path path = fs::path(folder) / index["generation"].get<std::string>() / FileOf(rank);
+    io::SafetensorsFile file = io::SafetensorsFile::Open(path.string());
+    std::map<std::string, std::string> metadata = file.metadata();
+    std::map<std::string, HostTensor> tensors;
+    for (const std::string& name : file.names()) tensors[name] = file.Read(name);
+    if (metadata[kFormat] != kPartsFormat || metadata[kChecksum] != ChecksumOf(tensors, metadata)) {
+      Throw(ErrorCode::kParse, "{}: damaged: its checksum does not match", path.string());
+    }
+    Inventory inventory;
+    const std::string wrong = Failure([&] { inventory = Inventory::FromText(metadata[kParts]); });
+    if (!wrong.empty()) Throw(ErrorCode::kParse, "{}: damaged: {}", path.string(), wrong);
+    if (inventory.steps != steps_) {
+      Throw(ErrorCode::kValue, "{}: its part is of step {}, but the checkpoint is of step {}",
+            path.string(), inventory.steps, steps_);
+    }
+    for (const auto& [name, piece] : inventory.pieces) {
+      auto data = tensors.find(name);
+      if (data == tensors.end() || !Fits(piece, data->second.shape())) {
+        Throw(ErrorCode::kParse, "{}: damaged: '{}' is not what the file says", path.string(),
+              name);
+      }
+      std::vector<Source>& sources = sources_[name];
+      const bool same = sources.empty() || (sources[0].piece.whole == piece.whole &&
+                                            sources[0].piece.dtype == piece.dtype);
+      if (!same) Throw(ErrorCode::kParse, "{}: '{}' has another shape", path.string(), name);
+      sources.push_back({piece, data->second});
+    }
+    inventories.push_back(std::move(inventory));
+  }
+  CheckWhole(inventories);
+}
+
+StateShapes SavedParts::Shapes() const {
+  StateShapes shapes;
+  for (const auto& [name, sources] : sources_) {
+    shapes.emplace(name, Shape(sources[0].piece.dtype, sources[0].piece.whole));
+  }
+  return shapes;
+}
+
+HostTensor SavedParts::Read(const std::string& name) const {
+  const std::vector<Source>& sources = sources_.at(name);
+  HostTensor whole(Shape(sources[0].piece.dtype, sources[0].piece.whole));
+  const auto width = static_cast<size_t>(BytesOf(whole.dtype(), 1));
+  char* to = static_cast<char*>(whole.mutable_data());
+  for (const auto& [piece, data] : sources) {
+    const char* from = static_cast<const char*>(data.data());
+    if (piece.flat) {
+      std::memcpy(to + static_cast<size_t>(piece.start[0]) * width, from,
+                  static_cast<size_t>(piece.sizes[0]) * width);
+    } else {
+      CopyBox(piece, from, to, width);
+    }
+  }
+  return whole;
+}
+
+}  // namespace hammock::distributed

@@ -1,0 +1,55 @@
+#include "compiler/passes/delay_gathers.h"
+
+#include <gtest/gtest.h>
+
+namespace hammock {
+namespace {
+
+TEST(DelayGathers, PutsGathersOneAheadOfTheirUse) {
+  Graph before = ParseGraph(R"(
+    %0 = input : f32[2]
+    %1 = input : f32[2]
+    %2 = input : f32[2]
+    %3 = input : f32[4]
+    %4 = all_gather %0 {group="g", size=2} : f32[4]
+    %5 = all_gather %1 {group="g", size=2} : f32[4]
+    %6 = all_gather %2 {group="g", size=2} : f32[4]
+    %7 = mul %3, %4 : f32[4]
+    %8 = mul %7, %5 : f32[4]
+    %9 = mul %8, %6 : f32[4]
+    return %9)");
+  EXPECT_EQ(ToText(DelayGathers(before)), ToText(ParseGraph(R"(
+    %0 = input : f32[2]
+    %1 = input : f32[2]
+    %2 = input : f32[2]
+    %3 = input : f32[4]
+    %4 = all_gather %0 {group="g", size=2} : f32[4]
+    %5 = all_gather %1 {group="g", size=2} : f32[4]
+    %6 = mul %3, %4 : f32[4]
+    %7 = all_gather %2 {group="g", size=2} : f32[4]
+    %8 = mul %6, %5 : f32[4]
+    %9 = mul %8, %7 : f32[4]
+    return %9)")));
+}
+
+TEST(DelayGathers, KeepsTheOrderOfCollectives) {
+  const char* text = R"(
+    %0 = input : f32[2]
+    %1 = input : f32[2]
+    %2 = all_gather %0 {group="g", size=2} : f32[4]
+    %3 = all_reduce %1 {reduction="sum", group="g", size=2} : f32[2]
+    %4 = mul %2, %2 : f32[4]
+    return %3, %4)";
+  EXPECT_EQ(ToText(DelayGathers(ParseGraph(text))), ToText(ParseGraph(text)));
+}
+
+TEST(DelayGathers, KeepsGathersThatNothingUses) {
+  const char* text = R"(
+    %0 = input : f32[2]
+    %1 = all_gather %0 {group="g", size=2} : f32[4]
+    return %0)";
+  EXPECT_EQ(ToText(DelayGathers(ParseGraph(text))), ToText(ParseGraph(text)));
+}
+
+}  // namespace
+}  // namespace hammock
