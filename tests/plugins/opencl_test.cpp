@@ -5,7 +5,7 @@
 #include "hammock/hammock.h"
 #include "hammock/lazy/backend_interface.h"
 #include "hammock/plugins.h"
-#include "support/host_backend.h"
+#include "support/tensor_matchers.h"
 
 namespace hammock {
 namespace {
@@ -32,6 +32,22 @@ TEST(OpenCl, ManyInputsOfOneKernelGoThroughOneBuffer) {
   }
   for (const Tensor& part : parts) total = total + part;
   EXPECT_TENSOR_EQ(total, {44850, 300, 600}, {3});
+
+  // Two outputs read all of 140 inputs, so that one kernel has more than a driver lets it have.
+  std::string text, sum = "%0", product = "%0";
+  for (int i = 0; i < 140; ++i) text += "%" + std::to_string(i) + " = input : f32[3]\n";
+  int next = 140;
+  for (int i = 1; i < 140; ++i) {
+    text += "%" + std::to_string(next) + " = maximum " + sum + ", %" + std::to_string(i) +
+            " : f32[3]\n";
+    sum = "%" + std::to_string(next++);
+  }
+  auto computation = std::make_shared<lazy::Computation>("many", ParseGraph(text + "return " + sum),
+                                                         OpenCl().backend_device());
+  lazy::BackendImplInterface& backend = OpenCl().backend();
+  const std::string kernels =
+      backend.GetComputationBackendText(backend.Compile({computation}).at(0));
+  EXPECT_NE(kernels.find("m0 + all_numbers[own_first + 130]"), std::string::npos) << kernels;
 }
 
 TEST(OpenCl, CompilesAKernelOnceForAllSizesAndNumbers) {

@@ -249,7 +249,7 @@ int Conform(const ConformOptions& options) {
     std::cout << fmt::format("{} {:10} {:20} {}\n", NameOf(finding.outcome), rule.area, rule.name,
                              rule.doc)
               << std::flush;
-    if (finding.outcome != Outcome::kPassed) std::cout << finding.text << "\n";
+    if (!finding.text.empty()) std::cout << finding.text << "\n";
   }
   if (findings.empty()) {
     throw ValueError(ErrorCode::kUnknownName, "conform: there is no rule '" + options.only + "'");

@@ -5,6 +5,17 @@
 #include "conform/rule_kit.h"
 
 namespace hammock::tool {
+namespace {
+
+/// Where the error of an earlier step is known by now, the next one may raise it, once.
+void StepOrRaise() {
+  try {
+    mark_step();
+  } catch (const Error&) {
+  }
+}
+
+}  // namespace
 
 /// Three steps are enqueued behind each other before the first error is looked at.
 std::string KeepsErrorsWithValues(const Subject& subject) {
@@ -14,12 +25,12 @@ std::string KeepsErrorsWithValues(const Subject& subject) {
   Tensor written = x.clone();
   mark_step(true);
   Tensor bad = gather(x, 0, tensor(std::vector<int64_t>{0, 1, 2, 9}, std::nullopt, device));
-  mark_step();
+  StepOrRaise();
   Tensor after = bad * 2.0f, good = x + x;
-  mark_step();
+  StepOrRaise();
   written += after;
   Tensor later = after + good;
-  mark_step();
+  StepOrRaise();
   std::string wrong;
   for (const char* time : {"first", "second"}) {
     const std::pair<const char*, Tensor*> values[] = {{"the value of the step that failed", &bad},
