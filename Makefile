@@ -1,7 +1,7 @@
 # The commands people type. CMakePresets.json has the details; `make help` lists the targets.
 JOBS ?= $(shell nproc)
 
-.PHONY: help demo test bench python wheel array-api asan asan_parts tsan faults minimal aarch64 format build deps
+.PHONY: help demo test bench python wheel array-api opencl asan asan_parts tsan faults minimal aarch64 format build deps
 .NOTPARALLEL:
 
 help:  ## list the targets
@@ -28,6 +28,9 @@ wheel: deps  ## make a wheel in build/wheels and try it; PYTHON=python3.13 DEBIA
 
 array-api: build  ## run the array API standard's own tests on the Python package
 	@tests/python/array_api.sh build
+
+opencl: build  ## judge the OpenCL plug-in: conform, the whole golden suites, training runs, measurements
+	@scripts/opencl.sh build
 
 asan:  ## run all tests with the address and undefined-behaviour sanitizers
 	$(call check,asan)

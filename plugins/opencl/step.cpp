@@ -13,14 +13,16 @@ KernelSource MakeKernel(const std::vector<std::pair<std::string, std::string>>& 
     const auto& [type, name] = parameters[i];
     const size_t pointer = one_pointer ? 0 : i;
     if (pointer == i) pointers += fmt::format(", __global uchar* m{}", i);
-    text += fmt::format("  __global {0}* {1} = (__global {0}*)(m{2} + numbers[first + {3}]);\n",
-                        type, name, pointer, i);
+    text +=
+        fmt::format("  __global {0}* {1} = (__global {0}*)(m{2} + all_numbers[own_first + {3}]);\n",
+                    type, name, pointer, i);
   }
-  text += fmt::format("  __global const long* w = numbers + first + {};\n{}}}\n", parameters.size(),
-                      body);
+  text += fmt::format("  __global const long* w = all_numbers + own_first + {};\n{}}}\n",
+                      parameters.size(), body);
   std::string name = fmt::format("k{:016x}", std::hash<std::string>()(text));
-  return {name, fmt::format("__kernel void {}(__global const long* numbers, long first{}) {{\n{}",
-                            name, pointers, text)};
+  return {name,
+          fmt::format("__kernel void {}(__global const long* all_numbers, long own_first{}) {{\n{}",
+                      name, pointers, text)};
 }
 
 std::string Fill(std::string text,

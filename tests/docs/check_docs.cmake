@@ -95,7 +95,7 @@ function(check_paths page prose)
       complain("${page}: the link to ${target} leads nowhere")
     endif()
   endforeach()
-  string(REGEX MATCHALL "`(src|include|docs|tests|examples|tools|scripts|bench|cmake)/[A-Za-z0-9_./-]*`"
+  string(REGEX MATCHALL "`(src|include|docs|tests|examples|plugins/opencl|tools|scripts|bench|cmake)/[A-Za-z0-9_./-]*`"
     paths "${prose}")
   foreach(path IN LISTS paths)
     string(REPLACE "`" "" path "${path}")

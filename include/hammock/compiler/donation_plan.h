@@ -18,8 +18,9 @@ class HAMMOCK_API DonationPlan {
   DonationPlan() = default;
   /// That no output takes part in.
   explicit DonationPlan(size_t outputs) : output_count_(outputs) {}
-  /// `group_last`: for each command the last of those that may run at the same time. `may_write`:
-  /// by command, whether it may write into memory of inputs; empty: all may.
+  /// `group_last`: for each command the last of those that may run at the same time; empty where
+  /// each runs alone. `may_write`: by command, whether it may write into memory of inputs; empty:
+  /// all may.
   DonationPlan(const Graph& graph, const Schedule& schedule, const std::vector<int>& group_last,
                const std::vector<bool>& may_write = {});
 

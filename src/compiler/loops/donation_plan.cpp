@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <map>
+#include <numeric>
 #include <queue>
 #include <tuple>
 
@@ -107,8 +108,12 @@ BufferMap<Uses> UsesOf(const Schedule& schedule) {
 }
 
 /// For each command the first of those that may run at the same time.
-std::vector<int> GroupFirsts(const std::vector<int>& group_last) {
-  std::vector<int> first(group_last.size());
+std::vector<int> GroupFirsts(size_t commands, const std::vector<int>& group_last) {
+  std::vector<int> first(commands);
+  if (group_last.empty()) {
+    std::iota(first.begin(), first.end(), 0);
+    return first;
+  }
   for (size_t i = 0; i < first.size(); ++i) {
     bool begins = i == 0 || group_last[i - 1] != group_last[i];
     first[i] = begins ? static_cast<int>(i) : first[i - 1];
@@ -217,7 +222,7 @@ DonationPlan::DonationPlan(const Graph& graph, const Schedule& schedule,
   Builder builder{graph,
                   schedule,
                   UsesOf(schedule),
-                  GroupFirsts(group_last),
+                  GroupFirsts(schedule.commands.size(), group_last),
                   may_write,
                   LastThatFails(graph, schedule),
                   {},

@@ -8,6 +8,12 @@ namespace hammock::tool {
 
 enum class ConformLevel { kBronze, kSilver, kGold };
 
+/// What is checked, and with what.
+struct Subject {
+  std::string plugin;  ///< the library
+  std::string golden;  ///< folder of a golden suite; may be empty
+};
+
 /// A check opens the plug-in itself and returns what is wrong; empty: nothing. It runs in a process
 /// of its own. What it throws is a finding too, but for SkippedRule.
 struct ConformRule {
@@ -15,7 +21,7 @@ struct ConformRule {
   const char* area;
   ConformLevel level;
   const char* doc;
-  std::string (*check)(const std::string& plugin);
+  std::string (*check)(const Subject& subject);
 };
 
 /// The plug-in does not offer what the rule is about.
@@ -26,6 +32,6 @@ struct SkippedRule {
 std::span<const ConformRule> ConformRules();
 
 /// Times on the device and on `cpu`, for people: a line each.
-std::string Measurements(const std::string& plugin);
+std::string Measurements(const Subject& subject);
 
 }  // namespace hammock::tool

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "commands.h"
-#include "conform_rules.h"
+#include "conform/rules.h"
 #include "hammock/error.h"
 
 namespace hammock::tool {
@@ -47,13 +47,13 @@ ConformLevel LevelOf(const std::string& name) {
 /// In the process of the rule: prints what is wrong.
 int CheckHere(const ConformOptions& options) {
   if (options.rule == kMeasure) {
-    std::cout << Measurements(options.plugin);
+    std::cout << Measurements({options.plugin, options.golden});
     return 0;
   }
   for (const ConformRule& rule : ConformRules()) {
     if (options.rule != rule.name) continue;
     try {
-      const std::string wrong = rule.check(options.plugin);
+      const std::string wrong = rule.check({options.plugin, options.golden});
       std::cout << wrong;
       return wrong.empty() ? 0 : 1;
     } catch (const SkippedRule& skipped) {
@@ -74,7 +74,7 @@ struct Ended {
 };
 
 /// Runs this program again with a rule. What it prints and how it ends is all that comes back.
-Ended RunApart(const std::string& plugin, const std::string& rule, int timeout_seconds) {
+Ended RunApart(const ConformOptions& options, const std::string& rule) {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) {
     throw DeviceError(ErrorCode::kDevice, fmt::format("conform: pipe: {}", std::strerror(errno)));
@@ -87,13 +87,13 @@ Ended RunApart(const std::string& plugin, const std::string& rule, int timeout_s
     dup2(ends[1], STDOUT_FILENO);
     dup2(ends[1], STDERR_FILENO);
     setenv("HAMMOCK_LOG_LEVEL", "error", /*replace=*/0);
-    execl("/proc/self/exe", "hammock", "conform", "--plugin", plugin.c_str(), "--in-process",
-          rule.c_str(), static_cast<char*>(nullptr));
+    execl("/proc/self/exe", "hammock", "conform", "--plugin", options.plugin.c_str(), "--golden",
+          options.golden.c_str(), "--in-process", rule.c_str(), static_cast<char*>(nullptr));
     _exit(127);
   }
   close(ends[1]);
   Ended ended;
-  const auto deadline = Clock::now() + std::chrono::seconds(timeout_seconds);
+  const auto deadline = Clock::now() + std::chrono::seconds(options.timeout);
   for (;;) {
     const auto left =
         std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
@@ -117,7 +117,7 @@ Ended RunApart(const std::string& plugin, const std::string& rule, int timeout_s
 
 Finding Check(const ConformRule& rule, const ConformOptions& options) {
   const auto begin = Clock::now();
-  Ended ended = RunApart(options.plugin, rule.name, options.timeout);
+  Ended ended = RunApart(options, rule.name);
   Finding finding{&rule, Outcome::kPassed, std::move(ended.output),
                   std::chrono::duration<double>(Clock::now() - begin).count()};
   if (!ended.in_time) {
@@ -249,7 +249,7 @@ int Conform(const ConformOptions& options) {
     std::cout << fmt::format("{} {:10} {:20} {}\n", NameOf(finding.outcome), rule.area, rule.name,
                              rule.doc)
               << std::flush;
-    if (finding.outcome != Outcome::kPassed) std::cout << finding.text << "\n";
+    if (!finding.text.empty()) std::cout << finding.text << "\n";
   }
   if (findings.empty()) {
     throw ValueError(ErrorCode::kUnknownName, "conform: there is no rule '" + options.only + "'");
@@ -263,7 +263,7 @@ int Conform(const ConformOptions& options) {
   }
   std::string measured;
   if (options.measure) {
-    measured = RunApart(options.plugin, kMeasure, options.timeout).output;
+    measured = RunApart(options, kMeasure).output;
     std::cout << "\n" << measured;
   }
   if (!options.junit.empty()) WriteFile(options.junit, ToJUnit(findings));

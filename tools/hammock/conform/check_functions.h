@@ -1,0 +1,40 @@
+#pragma once
+/// The checks of the rules, by the file that has them.
+
+#include "conform/rules.h"
+
+namespace hammock::tool {
+
+// ---- data_rules.cpp
+std::string Loads(const Subject& subject);
+std::string KeepsEveryDType(const Subject& subject);
+std::string UploadsAreCopies(const Subject& subject);
+std::string GivesMemoryBack(const Subject& subject);
+
+// ---- op_rules.cpp
+std::string SamplesAgree(const Subject& subject);
+std::string RunsAllPrimitives(const Subject& subject);
+std::string AcceptsOddSizes(const Subject& subject);
+std::string RaisesBadIndices(const Subject& subject);
+
+// ---- random_programs.cpp
+std::string RunsRandomPrograms(const Subject& subject);
+
+// ---- contract_rules.cpp
+std::string KeepsWhatIsNotDonated(const Subject& subject);
+std::string ObeysMemoryLimits(const Subject& subject);
+std::string SavesComputations(const Subject& subject);
+std::string Unregisters(const Subject& subject);
+
+// ---- error_rules.cpp
+std::string KeepsErrorsWithValues(const Subject& subject);
+std::string RunsCloseToItsLimit(const Subject& subject);
+
+// ---- golden_rule.cpp
+std::string ReplaysGoldenSuite(const Subject& subject);
+
+// ---- fault_rules.cpp
+std::string ServesThreads(const Subject& subject);
+std::string SurvivesFaults(const Subject& subject);
+
+}  // namespace hammock::tool

@@ -1,0 +1,127 @@
+// Every op record's samples; sizes and indices.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iostream>
+#include <string_view>
+
+#include "conform/check_functions.h"
+#include "conform/rule_kit.h"
+#include "hammock/testing.h"
+
+namespace hammock::tool {
+namespace {
+
+/// What CheckOp finds wrong on a device.
+std::string CheckOn(const OpDef& op, const Device& device) {
+  SetDefaultDevice(device);
+  manual_seed(1);  // equal samples on both
+  try {
+    return testing::CheckOp(op);
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+}
+
+/// Primitives that a device may leave to the fallback device and still be silver: work of libraries
+/// elsewhere, and functions that few programs use.
+constexpr std::string_view kMayBeLeft[] = {
+    "all_gather",
+    "all_reduce",
+    "all_to_all",
+    "collective_broadcast",
+    "digamma",
+    "collective_permute",
+    "erfcx",
+    "erfinv",
+    "fft_c2c",
+    "fft_c2r",
+    "fft_r2c",
+    "i0e",
+    "i1e",
+    "igamma",
+    "igammac",
+    "lgamma",
+    "linalg_cholesky",
+    "linalg_eigh",
+    "linalg_qr",
+    "linalg_svd",
+    "lu_decompose",
+    "nextafter",
+    "reduce_scatter",
+    "solve_triangular",
+    "zeta",
+};
+
+}  // namespace
+
+/// Findings that the reference has too are not the device's.
+std::string SamplesAgree(const Subject& subject) {
+  Device device = Open(subject);
+  std::string wrong;
+  for (const OpDef* op : op_registry::All()) {
+    if (!op->IsNode() || !(op->samples[0].operands || op->IsElementwise())) continue;
+    const std::string text = CheckOn(*op, device);
+    if (text.empty() || !CheckOn(*op, "reference").empty()) continue;
+    wrong += fmt::format("{}: {}\n", op->name(), text);
+  }
+  return wrong;
+}
+
+std::string RunsAllPrimitives(const Subject& subject) {
+  Device device = Open(subject);
+  config::Override fallback("fallback", "false");
+  std::string wrong, missing, leaves;
+  int refused = 0, left = 0, checked = 0;
+  for (const OpDef* op : op_registry::All()) {
+    if (!op->IsPrimitive() || !(op->samples[0].operands || op->IsElementwise())) continue;
+    ++checked;
+    const std::string text = CheckOn(*op, device);
+    if (text.empty()) continue;
+    if (text.find("not run by") != text.npos) {
+      const bool may = std::ranges::find(kMayBeLeft, op->name()) != std::end(kMayBeLeft);
+      ++(may ? left : refused);
+      (may ? leaves : missing) += fmt::format(" {}", op->name());
+    } else if (CheckOn(*op, "reference").empty()) {
+      wrong += fmt::format("{}: {}\n", op->name(), text);
+    }
+  }
+  if (left > 0) {
+    std::cout << fmt::format("left to the fallback device, as {} may be:{}\n", left, leaves);
+  }
+  if (refused > 0) {
+    wrong += fmt::format("{} of {} primitives are not run by the device:{}\n", refused, checked,
+                         missing);
+  }
+  return wrong;
+}
+
+std::string AcceptsOddSizes(const Subject& subject) {
+  Device device = Open(subject);
+  std::string wrong;
+  for (const Dims& sizes :
+       {Dims{}, Dims{0}, Dims{1}, Dims{3, 0}, Dims{1, 1, 1}, Dims{2, 3, 1, 2}}) {
+    HostTensor host = Ramp(f32, sizes);
+    auto run = [&](const Device& on) {
+      Tensor x = from_host(host, on);
+      return (x * 2.0f + x).host();
+    };
+    std::string differs = Difference(run(device), run("reference"), 1e-6);
+    if (!differs.empty()) wrong += fmt::format("{}: {}\n", host.shape().to_string(), differs);
+  }
+  return wrong;
+}
+
+std::string RaisesBadIndices(const Subject& subject) {
+  Device device = Open(subject);
+  Tensor x = from_host(Ramp(f32, {4}), device);
+  Tensor bad = gather(x, 0, tensor(std::vector<int64_t>{9}, std::nullopt, device));
+  Tensor good = x + 1.0f;
+  mark_step();
+  std::string wrong = ExpectError<Error>("an index of 9 in 4 elements", [&] { bad.host(); });
+  HostTensor wanted = Ramp(f32, {4});
+  for (int64_t i = 0; i < 4; ++i) wanted.set(i, wanted.at(i).ToDouble() + 1);
+  return wrong + Line(Difference(good.host(), wanted));
+}
+
+}  // namespace hammock::tool

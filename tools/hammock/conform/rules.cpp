@@ -1,0 +1,62 @@
+#include "conform/rules.h"
+
+#include "conform/check_functions.h"
+
+namespace hammock::tool {
+namespace {
+
+constexpr auto kBronze = ConformLevel::kBronze;
+constexpr auto kSilver = ConformLevel::kSilver;
+constexpr auto kGold = ConformLevel::kGold;
+
+constexpr ConformRule kRules[] = {
+    {"loads", "interface", kBronze, "The plug-in loads, has a device and describes itself.", Loads},
+    {"every_dtype", "data", kBronze,
+     "Data of every dtype comes back bit for bit, empty and of rank 0 too.", KeepsEveryDType},
+    {"batched_transfers", "data", kBronze, "Several values in one call keep their order.",
+     UploadsAreCopies},
+    {"memory_returns", "lifetime", kBronze, "Steps that are repeated leave no memory in use.",
+     GivesMemoryBack},
+    {"samples", "ops", kBronze,
+     "Every op record's samples give equal bits lazily and eagerly, and right gradients.",
+     SamplesAgree},
+    {"random_programs", "programs", kBronze,
+     "Random programs give the reference's results and gradients.", RunsRandomPrograms},
+    {"odd_sizes", "sizes", kBronze,
+     "Values without elements, of rank 0 and of size 1 are computed.", AcceptsOddSizes},
+    {"bad_indices", "errors", kBronze,
+     "An index out of range is an error of its value, and of no other.", RaisesBadIndices},
+    {"donation", "contract", kBronze, "Only donated arguments are overwritten.",
+     KeepsWhatIsNotDonated},
+    {"memory_limit", "contract", kBronze,
+     "Over its limit a device raises OutOfMemory, and recovers.", ObeysMemoryLimits},
+    {"saved_computations", "contract", kBronze,
+     "A saved computation loads and gives the same; a damaged one is refused.", SavesComputations},
+    {"unregistering", "contract", kBronze,
+     "Live data keeps the device registered; by force its values go to the host.", Unregisters},
+    {"all_primitives", "ops", kSilver,
+     "Every primitive's samples run without the fallback device, but for collectives, "
+     "factorisations, "
+     "Fourier transforms and special functions.",
+     RunsAllPrimitives},
+    {"golden", "ops", kBronze,
+     "The golden suite gives the expected results; needs --golden FOLDER.", ReplaysGoldenSuite},
+    {"async_errors", "errors", kGold,
+     "An error of a run that has returned is raised by each value that depends on it, and by no "
+     "other.",
+     KeepsErrorsWithValues},
+    {"memory_pressure", "contract", kGold,
+     "Close to its memory limit a device runs on; over it, it leaves nothing in use.",
+     RunsCloseToItsLimit},
+    {"threads", "threads", kGold, "Threads that use the device at once get their own results.",
+     ServesThreads},
+    {"faults", "faults", kGold,
+     "After a failing upload, download, compilation or run, the same program runs.",
+     SurvivesFaults},
+};
+
+}  // namespace
+
+std::span<const ConformRule> ConformRules() { return kRules; }
+
+}  // namespace hammock::tool
