@@ -11,6 +11,7 @@
 #include "hammock/ops.h"
 #include "ir/borrowed.h"
 #include "onnx/file.h"
+#include "onnx/narrow.h"
 #include "onnx/program.h"
 #include "trace/tensor_impl.h"
 
@@ -77,12 +78,14 @@ class Initializers {
       } else if (tensor.element == format::kString) {
         AddText(tensor.name, tensor);
       } else {
-        Add(tensor.name, TakeElements(tensor, options_.folder));
+        int32_t element = tensor.element;
+        Add(tensor.name, TakeElements(tensor, options_.folder), element);
       }
     }
     for (format::SparseTensor& sparse : graph.sparse_initializers) {
       std::string name = sparse.values.name;
-      Add(name, Dense(sparse, options_.folder));
+      int32_t element = sparse.values.element;
+      Add(name, Dense(sparse, options_.folder), element);
     }
     AddConstants(graph.nodes);
   }
@@ -133,11 +136,16 @@ class Initializers {
       }
       HostTensor host = TakeElements(tensor, options_.folder);
       bool weight = IsFloat(host.dtype()) && host.shape().rank() > 0 && host.numel() > 1;
-      weight ? Add(name, std::move(host)) : AddKnown(name, std::move(host));
+      if (weight || IsNarrow(tensor.element)) {
+        Add(name, std::move(host), tensor.element);
+      } else {
+        AddKnown(name, std::move(host));
+      }
       return true;
     }
     if (attribute.kind == format::Attribute::kSparseTensor && !attribute.sparse_tensors.empty()) {
-      Add(name, Dense(attribute.sparse_tensors[0], options_.folder));
+      int32_t element = attribute.sparse_tensors[0].values.element;
+      Add(name, Dense(attribute.sparse_tensors[0], options_.folder), element);
       return true;
     }
     return false;
@@ -153,11 +161,12 @@ class Initializers {
     program_.initializers[name].value = Value::Text(Dims(tensor.dims), tensor.strings);
   }
 
-  void Add(const std::string& name, HostTensor host) {
+  void Add(const std::string& name, HostTensor host, int32_t element) {
     if (program_.initializers.contains(name)) {
       Throw(ErrorCode::kValue, "onnx: two initialisers have the name '{}'", name);
     }
     Initializer& added = program_.initializers[name];
+    if (IsNarrow(element)) added.element = element;
     bool parameter = IsFloat(host.dtype());
     if (!parameter || host.numel() <= kMostKnown) added.source = std::make_shared<Initial>(host);
     Shape shape = host.shape();
@@ -261,10 +270,29 @@ Any Declared(const format::ValueInfo& value, const std::string& argument) {
   return dict;
 }
 
+/// Numbers, or tensors of one element, by their keys.
+Value MapOf(const AnyDict& dict, const format::ValueInfo& info) {
+  std::vector<std::string> keys;
+  std::vector<Tensor> values;
+  for (const auto& [key, any] : dict) {
+    keys.push_back(key);
+    values.push_back((any.IsTensor() ? any.ToTensor() : tensor(any.ToScalar())).reshape({1}));
+  }
+  if (keys.empty()) Throw(ErrorCode::kValue, "onnx: input '{}' is an empty map", info.name);
+  return Value::Map(std::move(keys), cat(values));
+}
+
 Value FromAny(const Any& any, const format::ValueInfo& info) {
   if (any.IsNone()) return Value();
-  if (any.IsTensor()) return any.ToTensor();
+  if (any.IsTensor()) {
+    Value value = any.ToTensor();
+    const format::Type* type = &info.type;
+    while (type->inner) type = type->inner.get();
+    if (IsNarrow(type->element)) value.element = type->element;
+    return value;
+  }
   if (any.IsNumber()) return Value(tensor(any.ToScalar()));
+  if (any.kind() == Any::Kind::kDict) return MapOf(any.ToDict(), info);
   if (!any.IsSequence()) {
     Throw<TypeError>(ErrorCode::kDTypeMismatch, "onnx: input '{}' is given a {}", info.name,
                      any.type_name());
@@ -306,6 +334,13 @@ Any ToAny(Run& run, const Value& value) {
       for (const Value& item : value.items) items.push_back(ToAny(run, item));
       return items;
     }
+    case Value::Kind::kMap: {
+      AnyDict dict;
+      for (size_t i = 0; i < value.strings->elements.size(); ++i) {
+        dict[value.strings->elements[i]] = select(value.tensor, 0, static_cast<int64_t>(i));
+      }
+      return dict;
+    }
     case Value::Kind::kStrings: {
       AnyList items;
       for (const std::string& item : value.strings->elements) items.push_back(item);
@@ -319,10 +354,9 @@ Any ToAny(Run& run, const Value& value) {
 void CheckInput(const format::ValueInfo& info, const Value& value) {
   if (info.type.kind != format::Type::kTensor || value.kind != Value::Kind::kTensor) return;
   const Shape& shape = value.tensor.shape();
-  if (info.type.element != format::kUndefined &&
-      shape.dtype() != DTypeOfElement(info.type.element)) {
+  if (info.type.element != format::kUndefined && shape.dtype() != StorageOf(info.type.element)) {
     Throw<TypeError>(ErrorCode::kDTypeMismatch, "onnx: input '{}' is {}, needs {}", info.name,
-                     shape.to_string(), NameOf(DTypeOfElement(info.type.element)));
+                     shape.to_string(), NameOf(StorageOf(info.type.element)));
   }
   if (!info.type.has_shape) return;
   std::string wanted;
@@ -370,6 +404,7 @@ Any Forward(const Program& program, Module& self, const std::vector<Any>& args) 
       }
       value = *found->second;
       value.source = initializer.source;
+      value.element = initializer.element;
     }
     scope.Set(name, std::move(value));
   }
@@ -447,10 +482,10 @@ std::vector<DeclaredValue> DeclaredOf(const Module& module, const char* attribut
     value.argument = dict.at("argument").ToStringRef();
     value.ranked = dict.at("ranked").ToBool();
     auto element = static_cast<int32_t>(dict.at("element").ToInt());
-    if (element == format::kFloat || element == format::kDouble ||
-        (element != format::kString && element != format::kUndefined && element <= 16 &&
-         element != format::kComplex64 && element != format::kComplex128)) {
-      value.dtype = DTypeOfElement(element);
+    value.element = NameOfElement(element);
+    if (element != format::kString && element != format::kUndefined && element <= format::kInt2 &&
+        element != format::kComplex64 && element != format::kComplex128) {
+      value.dtype = StorageOf(element);
     }
     if (dict.at("kind").ToStringRef() != "tensor") value.dtype.reset();
     for (const Any& dim : dict.at("dims").ToList()) {

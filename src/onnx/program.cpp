@@ -8,6 +8,7 @@
 #include "base/throw.h"
 #include "compiler/passes/expand.h"
 #include "hammock/ops.h"
+#include "onnx/narrow.h"
 #include "trace/symbolic.h"
 #include "trace/tensor_impl.h"
 
@@ -141,6 +142,18 @@ class Deferred : public Source {
   bool uses_parameters_ = false;
 };
 
+/// The narrow element type of a node's inputs, 0 for none. Fails where the operator has no use for
+/// it.
+int32_t NarrowElementOf(const format::Node& node, std::span<const Value> inputs) {
+  auto narrow = std::ranges::find_if(inputs, [](const Value& value) { return value.element != 0; });
+  if (narrow == inputs.end()) return 0;
+  if (NarrowUseOf(node.domain, node.op) == NarrowUse::kRefused) {
+    Throw<NotSupported>(ErrorCode::kNotSupported, "onnx: {} does not take elements of {}",
+                        Described(node), NameOfElement(narrow->element));
+  }
+  return narrow->element;
+}
+
 bool CanDefer(const Operator& op, std::span<const Value> inputs) {
   if (op.needs != Needs::kNothing || inputs.empty()) return false;
   return std::ranges::all_of(inputs,
@@ -172,6 +185,7 @@ Tensor Run::TensorOf(const Value& value) {
     Throw<TypeError>(ErrorCode::kDTypeMismatch, "a {} is given where a tensor is needed",
                      value.kind == Value::Kind::kStrings    ? "string tensor"
                      : value.kind == Value::Kind::kSequence ? "sequence"
+                     : value.kind == Value::Kind::kMap      ? "map"
                                                             : "missing value");
   }
   return value.tensor.defined() ? value.tensor : value.source->Record(value.index);
@@ -219,7 +233,8 @@ void Run::RunNode(const format::Node& node, Scope& scope) {
     if (!op) {
       Throw<NotSupported>(ErrorCode::kNotSupported, "onnx: {} is not supported", Described(node));
     }
-    if (CanDefer(*op, inputs)) {
+    int32_t narrow = NarrowElementOf(node, inputs);
+    if (!narrow && CanDefer(*op, inputs) && !MakesNarrow(node)) {
       auto source = std::make_shared<Deferred>(*this, *op, node, opset, std::move(inputs));
       if (source->depth() > kMostDeferred) source->Host(0);
       for (size_t i = 0; i < node.outputs.size(); ++i) {
@@ -236,6 +251,9 @@ void Run::RunNode(const format::Node& node, Scope& scope) {
         ~Restore() { scope = before; }
       } restore{scope_, std::exchange(scope_, &scope)};
       results = RunOperator(*op, node, opset, inputs);
+      if (narrow && NarrowUseOf(node.domain, node.op) == NarrowUse::kMoved) {
+        for (Value& result : results) result.element = narrow;
+      }
     }
   }
   for (size_t i = 0; i < node.outputs.size(); ++i) {

@@ -28,7 +28,11 @@ std::span<const Operator> SignalOperators();
 std::span<const Operator> RandomOperators();
 std::span<const Operator> TextOperators();
 std::span<const Operator> LearningOperators();
+std::span<const Operator> MapOperators();
+std::span<const Operator> SvmOperators();
 std::span<const Operator> ContribOperators();
+std::span<const Operator> ContribAttentionOperators();
+std::span<const Operator> ContribQuantizeOperators();
 
 /// `axis` from the front.
 int64_t Wrapped(const Call& call, int64_t axis, int64_t rank);

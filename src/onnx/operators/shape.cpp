@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "onnx/file.h"
+#include "onnx/narrow.h"
 #include "onnx/operators/families.h"
 
 namespace hammock::onnx {
@@ -261,12 +263,13 @@ Values Tile(Call& c) {
 }
 
 HostTensor ElementsOf(const format::Tensor& tensor) {
-  Shape shape(DTypeOfElement(tensor.element), Dims(tensor.dims));
-  if (static_cast<uint64_t>(shape.bytes()) != tensor.bytes.size()) {
-    Throw(ErrorCode::kParse, "a tensor of {} with {} bytes", shape.to_string(),
-          tensor.bytes.size());
-  }
-  return HostTensor::Copy(shape, tensor.bytes.data());
+  format::Tensor copy = tensor;
+  return TakeElements(copy, "");
+}
+
+Value WithElement(Value value, int32_t element) {
+  if (IsNarrow(element)) value.element = element;
+  return value;
 }
 
 Values ConstantOf(Call& c) {
@@ -276,7 +279,7 @@ Values ConstantOf(Call& c) {
       if (tensor.element == format::kString) {
         return {Value::Text(Dims(tensor.dims), tensor.strings)};
       }
-      return {Value::Known(ElementsOf(tensor))};
+      return {WithElement(Value::Known(ElementsOf(tensor)), tensor.element)};
     }
     if (a.name == "value_float")
       return {Value::Known(HostTensor::From(Scalar(a.f).To(DType::kF32)))};
@@ -299,7 +302,9 @@ Values ConstantOfShape(Call& c) {
   Dims sizes(c.Ints(0));
   if (!value || value->tensors.empty()) return {zeros(sizes, DType::kF32, c.device())};
   HostTensor element = ElementsOf(value->tensors[0]);
-  return {full(sizes, element.at(0), element.dtype(), c.device())};
+  if (element.numel() != 1) c.Fail("the value has {} elements", element.numel());
+  return {WithElement(full(sizes, element.at(0), element.dtype(), c.device()),
+                      value->tensors[0].element)};
 }
 
 Values Range(Call& c) {
