@@ -204,7 +204,9 @@ Tensor Encoded(const Tensor& x, int32_t element, const Encoding& encoding) {
 bool MakesNarrow(const format::Node& node) {
   return std::ranges::any_of(node.attributes, [](const format::Attribute& attribute) {
     bool names = attribute.name == "to" || attribute.name == "output_dtype";
-    return (names && IsNarrow(static_cast<int32_t>(attribute.i))) ||
+    // Strings are no tensors of the host either.
+    bool text = attribute.name == "to" && attribute.i == format::kString;
+    return text || (names && IsNarrow(static_cast<int32_t>(attribute.i))) ||
            std::ranges::any_of(attribute.tensors,
                                [](const format::Tensor& t) { return IsNarrow(t.element); });
   });

@@ -40,7 +40,8 @@ struct Encoding {
 /// The codes of the nearest numbers, ties to even. Integers keep their low bits.
 Tensor Encoded(const Tensor& x, int32_t element, const Encoding& encoding = {});
 
-/// Whether a node computes narrow elements that its inputs do not show: by an attribute.
+/// Whether a node computes narrow elements, or strings, that its inputs do not show: by an
+/// attribute.
 bool MakesNarrow(const format::Node& node);
 /// What an operator does with narrow inputs.
 enum class NarrowUse : uint8_t {

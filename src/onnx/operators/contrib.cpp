@@ -163,30 +163,6 @@ Values EmbedLayerNormalization(Call& c) {
   return {y, lengths, sum};
 }
 
-Values BiasSoftmax(Call& c) {
-  Tensor x = c[0], bias = c[1];
-  int axis = static_cast<int>(Wrapped(c, c.Int("axis", 1), x.dim()));
-  Dims sizes = bias.sizes();
-  if (!c.Int("is_inner_broadcast", 1) && bias.dim() < x.dim()) {
-    for (int64_t i = bias.dim(); i < x.dim(); ++i) sizes.insert(axis, 1);
-    bias = bias.reshape(sizes);
-  }
-  Tensor sum = x + bias;
-  Tensor flat = sum.reshape({Product(sum.sizes(), 0, axis), Product(sum.sizes(), axis, sum.dim())});
-  return {softmax(flat, 1).reshape(sum.sizes())};
-}
-
-Values GroupNorm(Call& c) {
-  Tensor x = c[0];
-  bool last = c.Int("channels_last", 1);
-  if (last) x = x.permute({0, 3, 1, 2});
-  Tensor y = group_norm(x.to(DType::kF32), c.Int("groups", 1), c[1].to(DType::kF32),
-                        c[2].to(DType::kF32), c.Float("epsilon", 1e-5));
-  if (c.Int("activation", 0)) y = silu(y);
-  y = y.to(x.dtype());
-  return {last ? y.permute({0, 2, 3, 1}) : y};
-}
-
 // ---- small ones
 
 Values Inverse(Call& c) { return {linalg_inv(c[0])}; }
@@ -197,12 +173,6 @@ Values ExpandDims(Call& c) {
 Values Trilu(Call& c) {
   int64_t k = c.Has(1) ? c.Number(1).ToInt() : 0;
   return {c.Int("upper", 1) ? triu(c[0], k) : tril(c[0], k)};
-}
-Values BiasAdd(Call& c) { return {c[0] + c[1] + c[2]}; }
-Values BiasSplitGelu(Call& c) {
-  Tensor x = c[0] + c[1];
-  int64_t half = x.size(-1) / 2;
-  return {narrow(x, -1, 0, half) * gelu(narrow(x, -1, half, half))};
 }
 Values IsAllFinite(Call& c) {
   Tensor finite;
@@ -222,10 +192,7 @@ Values CDist(Call& c) {
 }
 
 constexpr Operator kRows[] = {
-    {"BiasAdd", 1, 1, BiasAdd, Needs::kNothing, kMicrosoft},
     {"BiasGelu", 1, 1, BiasGelu, Needs::kNothing, kMicrosoft},
-    {"BiasSoftmax", 1, 1, BiasSoftmax, Needs::kNothing, kMicrosoft},
-    {"BiasSplitGelu", 1, 1, BiasSplitGelu, Needs::kNothing, kMicrosoft},
     {"CDist", 1, 1, CDist, Needs::kNothing, kMicrosoft},
     {"EmbedLayerNormalization", 1, 1, EmbedLayerNormalization, Needs::kNothing, kMicrosoft},
     {"ExpandDims", 1, 1, ExpandDims, Needs::kNothing, kMicrosoft},
@@ -234,7 +201,6 @@ constexpr Operator kRows[] = {
     {"FusedGemm", 1, 1, FusedGemm, Needs::kNothing, kMicrosoft},
     {"FusedMatMul", 1, 1, FusedMatMul, Needs::kNothing, kMicrosoft},
     {"Gelu", 1, 1, Gelu, Needs::kNothing, kMicrosoft},
-    {"GroupNorm", 1, 1, GroupNorm, Needs::kNothing, kMicrosoft},
     {"Inverse", 1, 1, Inverse, Needs::kNothing, kMicrosoft},
     {"IsAllFinite", 1, 1, IsAllFinite, Needs::kNothing, kMicrosoft},
     {"MatMulNBits", 1, 1, MatMulNBits, Needs::kNothing, kMicrosoft},

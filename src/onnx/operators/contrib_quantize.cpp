@@ -141,7 +141,8 @@ Values DynamicQuantizeMatMul(Call& c) {
   return {c.Has(4) ? y + c[4] : y};
 }
 
-/// LSTM whose weights (directions, in, gates) are quantised, one scale a direction or a column.
+/// LSTM whose weights (directions, in, gates) are quantised, one scale a direction or a column;
+/// inputs and states are, by their range.
 Values DynamicQuantizeLstm(Call& c) {
   auto real = [&](size_t weight, size_t scale) {
     auto spread = [&](const Tensor& s) {
@@ -151,7 +152,9 @@ Values DynamicQuantizeLstm(Call& c) {
     Tensor steps = (c[weight].to(DType::kI32) - zero).to(DType::kF32);
     return (steps * spread(c[scale])).transpose(1, 2);
   };
+  if (c.size() != 12) c.Fail("{} inputs, needs 12", c.size());
   Values inputs(c.inputs().begin(), c.inputs().begin() + 8);
+  inputs[0] = RoundedToRange(c, c[0]);
   inputs[1] = real(1, 8);
   inputs[2] = real(2, 10);
   Call inner(c.run(), c.node(), kNewestOpset, inputs);

@@ -82,7 +82,7 @@ Value Converted(const Call& c, int32_t element) {
 
 Values Cast(Call& c) {
   if (c.At(0).kind == Value::Kind::kStrings || c.Int("to", 0) == format::kString) {
-    c.Unsupported("casts from and to strings are not supported");
+    return {CastOfText(c)};
   }
   return {Converted(c, static_cast<int32_t>(c.Int("to", 0)))};
 }

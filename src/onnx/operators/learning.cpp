@@ -79,6 +79,11 @@ Values LinearClassifier(Call& c) {
   int64_t features = x.size(-1);
   std::vector<float> coefficients = c.FloatList("coefficients");
   auto rows = static_cast<int64_t>(coefficients.size()) / std::max<int64_t>(features, 1);
+  // A model may have coefficients of more features than it is given; ONNX Runtime takes the first.
+  if (c.HasAttribute("intercepts")) {
+    rows = std::min(rows, static_cast<int64_t>(c.FloatList("intercepts").size()));
+  }
+  coefficients.resize(static_cast<size_t>(rows * features));
   Tensor scores = matmul(x, VectorOf(c, coefficients, {rows, features}).t());
   if (c.HasAttribute("intercepts"))
     scores = scores + VectorOf(c, c.FloatList("intercepts"), {rows});
@@ -327,11 +332,13 @@ Values TreeEnsembleClassifier(Call& c) {
       std::max(c.IntList("classlabels_int64s").size(), c.TextList("classlabels_strings").size()));
   Tensor table = OldWeights(c, "class", classes, nodes.yes.size(), place);
   Tensor scores = sum(Votes(Leaves(c, nodes, c[0].to(DType::kF32)), table), {1});
-  if (c.HasAttribute("base_values"))
-    scores = scores + VectorOf(c, c.FloatList("base_values"), {classes});
   std::vector<int64_t> used = c.IntList("class_ids");
   bool binary =
       classes == 2 && std::ranges::all_of(used, [&](int64_t id) { return id == used[0]; });
+  if (std::vector<float> base = c.FloatList("base_values"); !base.empty()) {
+    // One of two classes has the only value.
+    scores = scores + VectorOf(c, base, binary && base.size() == 1 ? Dims{1} : Dims{classes});
+  }
   if (binary) {  // one score; the other class has the rest
     Tensor one = select(scores, 1, used.at(0));
     bool logistic = c.Text("post_transform", "NONE") == "LOGISTIC";

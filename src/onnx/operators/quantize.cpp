@@ -198,13 +198,21 @@ Values QLinearConv(Call& c) {
 
 namespace {
 
+struct Levels {
+  Tensor scale, zero;
+};
+/// Of 256 levels from the least to the largest element, of which one is 0.
+Levels LevelsOf(const Call& c, const Tensor& x) {
+  Tensor none = zeros({}, DType::kF32, c.device());
+  Tensor least = minimum(amin(x), none), most = maximum(amax(x), none);
+  Tensor scale = (most - least) / 255.0;
+  return {scale, clamp(round(-least / scale), 0, 255).to(DType::kU8)};
+}
+
 Values DynamicQuantizeLinear(Call& c) {
   Tensor x = c[0];
-  Tensor zero_of = zeros({}, DType::kF32, c.device());
-  Tensor least = minimum(amin(x), zero_of), most = maximum(amax(x), zero_of);
-  Tensor scale = (most - least) / 255.0;
-  Tensor zero = clamp(round(-least / scale), 0, 255).to(DType::kU8);
-  return {Quantized(c, x, scale, zero, DType::kU8), scale, zero};
+  Levels levels = LevelsOf(c, x);
+  return {Quantized(c, x, levels.scale, levels.zero, DType::kU8), levels.scale, levels.zero};
 }
 
 constexpr Operator kRows[] = {
@@ -218,6 +226,12 @@ constexpr Operator kRows[] = {
 };
 
 }  // namespace
+
+Tensor RoundedToRange(const Call& c, const Tensor& x) {
+  Levels levels = LevelsOf(c, x);
+  Tensor scale = where(eq(levels.scale, 0), ones_like(levels.scale), levels.scale);
+  return Dequantized(Quantized(c, x, scale, levels.zero, DType::kU8), scale, levels.zero);
+}
 
 std::span<const Operator> QuantizeOperators() { return kRows; }
 

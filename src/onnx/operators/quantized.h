@@ -12,6 +12,8 @@ Tensor Quantized(const Call& call, const Tensor& x, const Tensor& scale,
                  const std::optional<Tensor>& zero, DType dtype);
 /// (x - zero) * scale in f32.
 Tensor Dequantized(const Tensor& x, const Tensor& scale, const std::optional<Tensor>& zero);
+/// Floats rounded to the 256 levels of their own range, as DynamicQuantizeLinear has them.
+Tensor RoundedToRange(const Call& call, const Tensor& x);
 /// Elements without their zero point, in i32.
 Tensor Centred(const Tensor& x, const std::optional<Tensor>& zero);
 /// Exact sums in i32 of the products of centred elements.

@@ -86,15 +86,6 @@ Values Transpose(Call& c) {
 }
 
 Values Concat(Call& c) {
-  if (c.At(0).kind == Value::Kind::kStrings) {
-    std::vector<std::string> all;
-    for (size_t i = 0; i < c.size(); ++i) {
-      const Strings& part = c.Texts(i);
-      if (part.sizes.size() != 1) c.Unsupported("string tensors of rank {}", part.sizes.size());
-      all.insert(all.end(), part.elements.begin(), part.elements.end());
-    }
-    return {Value::Text(Dims(static_cast<int64_t>(all.size())), all)};
-  }
   std::vector<Tensor> tensors = c.Tensors();
   int64_t axis = Wrapped(c, c.Int("axis", c.opset() < 4 ? 1 : 0), tensors.at(0).dim());
   // PyTorch skips empty vectors; here their other sizes count as well, which is the same.

@@ -33,6 +33,7 @@ Table MakeTable() {
                                            TextOperators(),
                                            LearningOperators(),
                                            ContribOperators(),
+                                           DecodeOperators(),
                                            MapOperators(),
                                            SvmOperators(),
                                            ContribAttentionOperators(),
