@@ -46,6 +46,11 @@ void save(const Module& module, const std::string& path, int opset, Location at)
   if (!body.writes.empty()) {
     Throw<NotSupported>(ErrorCode::kNotSupported, "onnx: save: `forward` writes to the module");
   }
+  for (const DeclaredValue& result : outputs(module)) {
+    if (result.dtype) continue;
+    Throw<NotSupported>(ErrorCode::kNotSupported,
+                        "onnx: save: the output '{}' is no tensor of numbers", result.name);
+  }
   Graph graph = Prepared(*body.graph, "onnx: save");
   format::Model model;
   model.ir_version = opset < 19 ? 8 : 9;

@@ -79,7 +79,7 @@ constexpr Row kRows[] = {
      [](const Written& n) {
        return n.w.Emit("Sub", {n.w.Emit("Exp", {n.As(0, n.dtype())}), n.w.Number(1, n.dtype())});
      }},
-    {"exact_gelu",
+    {"_gelu",
      [](const Written& n) {
        std::string x = n.In(0);
        std::string e =
@@ -100,7 +100,11 @@ constexpr Row kRows[] = {
      }},
     {"where",
      [](const Written& n) {
-       return n.w.Emit("Where", {n.In(0), n.As(1, n.dtype()), n.As(2, n.dtype())});
+       std::string a = n.As(1, n.dtype()), b = n.As(2, n.dtype());
+       if (n.dtype() != DType::kBool) return n.w.Emit("Where", {n.In(0), a, b});
+       // ONNX Runtime has none for bools.
+       std::string no = n.w.Emit("Not", {n.In(0)});
+       return n.w.Emit("Or", {n.w.Emit("And", {n.In(0), a}), n.w.Emit("And", {no, b})});
      }},
     {"cast",
      [](const Written& n) {

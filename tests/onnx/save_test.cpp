@@ -126,7 +126,8 @@ TEST_F(OnnxSave, NumbersAndTruth) {
       [](const std::vector<Any>& args) {
         Tensor a = Of(args[0]);
         return Any::Tuple({trunc(a), log2(abs(a) + 1), log10(abs(a) + 1), erfc(a), hypot(a, a),
-                           fmax(a, log(a)), any(a > 3), all(a > 3), floor_divide(a, 2)});
+                           fmax(a, log(a)), any(a > 3), all(a > 3), floor_divide(a, 2), gelu(a),
+                           gelu(a, "tanh"), where(a > 0, a > 1, a < -1)});
       },
       {x});
   ExpectSame(

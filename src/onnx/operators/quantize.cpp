@@ -51,7 +51,7 @@ Tensor Quantized(const Call& c, const Tensor& x, const Tensor& scale,
 }
 
 Tensor Dequantized(const Tensor& x, const Tensor& scale, const std::optional<Tensor>& zero) {
-  return Centred(x, zero).to(DType::kF32) * scale.to(DType::kF32);
+  return Centred({x, zero}).to(DType::kF32) * scale.to(DType::kF32);
 }
 
 namespace {
@@ -108,9 +108,9 @@ Values DequantizeLinear(Call& c) {
 
 }  // namespace
 
-Tensor Centred(const Tensor& x, const std::optional<Tensor>& zero) {
-  Tensor wide = x.to(DType::kI32);
-  return (zero ? wide - zero->to(DType::kI32) : wide);
+Tensor Centred(const Integers& x) {
+  Tensor wide = x.values.to(DType::kI32);
+  return x.zero ? wide - x.zero->to(DType::kI32) : wide;
 }
 
 namespace {
@@ -135,8 +135,8 @@ Tensor ExactSums(const Tensor& a, const Tensor& b, int64_t terms, SumsOf sums_of
 
 }  // namespace
 
-Tensor IntegerMatmul(const Tensor& a, const Tensor& b) {
-  return ExactSums(a, b, a.dim() > 0 ? a.size(-1) : 1,
+Tensor IntegerMatmul(const Integers& a, const Integers& b) {
+  return ExactSums(Centred(a), Centred(b), a.values.dim() > 0 ? a.values.size(-1) : 1,
                    [](const Tensor& x, const Tensor& y) { return matmul(x, y); });
 }
 
@@ -150,12 +150,12 @@ Tensor RowZero(const Tensor& zero) {
 Values MatMulInteger(Call& c) {
   std::optional<Tensor> a_zero = c.Optional(2), b_zero = c.Optional(3);
   if (a_zero) a_zero = RowZero(*a_zero);
-  return {IntegerMatmul(Centred(c[0], a_zero), Centred(c[1], b_zero))};
+  return {IntegerMatmul({c[0], a_zero}, {c[1], b_zero})};
 }
 
 Values QLinearMatMul(Call& c) {
   Tensor a = c[0], b = c[3];
-  Tensor sums = IntegerMatmul(Centred(a, RowZero(c[2])), Centred(b, c[5]));
+  Tensor sums = IntegerMatmul({a, RowZero(c[2])}, {b, c[5]});
   Tensor scale = RowZero(c[1]).to(DType::kF32) * c[4].to(DType::kF32);
   Tensor y = sums.to(DType::kF32) * scale;
   return {Quantized(c, y, c[6].to(DType::kF32), c[7], c[7].dtype())};
@@ -169,9 +169,9 @@ Tensor OfFilters(const Tensor& value, const Tensor& weight) {
   return value.reshape(sizes);
 }
 
-Tensor IntegerConvolution(const Call& c, const Tensor& x, const Tensor& weight) {
-  int64_t terms = weight.numel() / std::max<int64_t>(weight.size(0), 1);
-  return ExactSums(x, weight, terms, [&](const Tensor& a, const Tensor& b) {
+Tensor IntegerConvolution(const Call& c, const Integers& x, const Integers& weight) {
+  int64_t terms = weight.values.numel() / std::max<int64_t>(weight.values.size(0), 1);
+  return ExactSums(Centred(x), Centred(weight), terms, [&](const Tensor& a, const Tensor& b) {
     return Convolved(c, a, b, std::nullopt);
   });
 }
@@ -180,14 +180,14 @@ Values ConvInteger(Call& c) {
   Tensor x = c[0], weight = c[1];
   std::optional<Tensor> weight_zero;
   if (c.Has(3)) weight_zero = OfFilters(c[3], weight);
-  return {IntegerConvolution(c, Centred(x, c.Optional(2)), Centred(weight, weight_zero))};
+  return {IntegerConvolution(c, {x, c.Optional(2)}, {weight, weight_zero})};
 }
 
 }  // namespace
 
 Values QLinearConv(Call& c) {
   Tensor x = c[0], weight = c[3];
-  Tensor sums = IntegerConvolution(c, Centred(x, c[2]), Centred(weight, OfFilters(c[5], weight)));
+  Tensor sums = IntegerConvolution(c, {x, c[2]}, {weight, OfFilters(c[5], weight)});
   Dims channels = Dims::Filled(sums.dim(), 1);
   channels[1] = sums.size(1);
   if (c.Has(8)) sums = sums + c[8].reshape(channels);

@@ -14,10 +14,15 @@ Tensor Quantized(const Call& call, const Tensor& x, const Tensor& scale,
 Tensor Dequantized(const Tensor& x, const Tensor& scale, const std::optional<Tensor>& zero);
 /// Floats rounded to the 256 levels of their own range, as DynamicQuantizeLinear has them.
 Tensor RoundedToRange(const Call& call, const Tensor& x);
+/// 8-bit integers and their zero point, which broadcasts.
+struct Integers {
+  Tensor values;
+  std::optional<Tensor> zero = std::nullopt;
+};
 /// Elements without their zero point, in i32.
-Tensor Centred(const Tensor& x, const std::optional<Tensor>& zero);
+Tensor Centred(const Integers& x);
 /// Exact sums in i32 of the products of centred elements.
-Tensor IntegerMatmul(const Tensor& a, const Tensor& b);
+Tensor IntegerMatmul(const Integers& a, const Integers& b);
 /// QLinearConv of ONNX.
 Values QLinearConv(Call& call);
 

@@ -188,7 +188,7 @@ Values Lstm(Call& c) {
   bool rounded = c.node().op == "DynamicQuantizeLSTM";
   return Recurrence(c, {4, 3, {"Sigmoid", "Tanh", "Tanh"}}, 2)
       .Run([&c, rounded, coupled](const Direction& d, const ops::LoopStep& s,
-                     double clip) -> std::vector<Tensor> {
+                                  double clip) -> std::vector<Tensor> {
         Tensor h = s.carried[0], cell = s.carried[1];
         int64_t n = h.size(1);
         Tensor state = rounded ? RoundedToRange(c, h) : h;
