@@ -13,7 +13,7 @@ build="$(cd "${1:?needs the build directory}" && pwd)"
 python="${PYTHON:-python3}"
 folder="$build/python"
 venv="$folder/venv"
-packages=(nanobind numpy pytest hypothesis mypy pyright nbclient ipykernel)
+packages=(nanobind numpy pytest hypothesis mypy pyright nbclient ipykernel onnx onnxruntime)
 
 skip() { echo "the Python package is skipped: $1"; exit 77; }
 

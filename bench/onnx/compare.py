@@ -64,6 +64,31 @@ def measure(command):
     return best
 
 
+SYSTEM = ("ld-linux", "libc.", "libm.", "libdl.", "libpthread.", "librt.", "libgcc_s.", "libstdc++.", "linux-vdso")
+
+
+def megabytes_of_ours(program):
+    """The library with its plug-ins and all that they load, but for what every C++ program has."""
+    folder = pathlib.Path(program).resolve().parent.parent
+    files = set()
+    for library in folder.glob("libhammock*.so"):
+        if "gloo" in library.name or "minimal" in library.name:
+            continue
+        files.add(library.resolve())
+        for line in subprocess.run(["ldd", str(library)], capture_output=True, text=True).stdout.splitlines():
+            path = line.split("=>")[-1].split("(")[0].strip()
+            if path.startswith("/") and not pathlib.Path(path).name.startswith(SYSTEM):
+                files.add(pathlib.Path(path).resolve())
+    return sum(file.stat().st_size for file in files) / 2**20
+
+
+def megabytes_of_theirs():
+    import onnxruntime
+
+    folder = pathlib.Path(onnxruntime.__file__).parent
+    return sum(file.stat().st_size for file in folder.rglob("*.so*")) / 2**20
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("program")
@@ -88,6 +113,7 @@ def main():
         peak = f"{ours['peak_mb']:.0f} / {theirs['peak_mb']:.0f}"
         print(f"{folder.name:<32}{latency:>22}{ratio:>8.2f}{begin:>22}{start[0] / start[1]:>8.2f}"
               f"{peak:>14}")
+    print(f"libraries on disk: {megabytes_of_ours(options.program):.0f} / {megabytes_of_theirs():.0f} MB")
     if ratios:
         mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
         print(f"geometric mean of the latency ratios: {mean:.2f}")

@@ -58,6 +58,7 @@ struct DeclaredValue {
   std::string name;                 ///< in the file
   std::string argument = {};        ///< of the method, for inputs
   std::optional<DType> dtype = {};  ///< none where it is no tensor of numbers
+  std::string element = {};         ///< as ONNX calls it: narrow ones are codes in u8 or i8
   bool ranked = false;              ///< whether `dims` are known
   std::vector<DeclaredDim> dims = {};
 };

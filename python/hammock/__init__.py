@@ -94,7 +94,7 @@ pi = 3.141592653589793
 inf = 1e400
 nan = inf - inf
 
-_submodules = ("array_api", "data", "fft", "io", "jit", "nn", "optim", "signal")
+_submodules = ("array_api", "data", "fft", "io", "jit", "nn", "onnx", "optim", "signal")
 
 __version__ = "0.1.0"
 

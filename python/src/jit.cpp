@@ -17,6 +17,7 @@
 #include "hammock/module.h"
 #include "location.h"
 #include "parts.h"
+#include "program.h"
 #include "release.h"
 #include "tensor_object.h"
 
@@ -94,10 +95,6 @@ nb::dict DictOf(const AnyDict& dict) {
 }
 
 // ---- Programs
-
-struct Program {
-  ModulePtr module;
-};
 
 std::vector<Any> Arguments(nb::handle args) {
   std::vector<Any> values;
@@ -356,6 +353,15 @@ void AddJit(nb::module_& module) {
            "buffer, a constant, or None for random state.")
       .def("outputs", Outputs, nb::arg("method") = "forward", "The results as (node, result).")
       .def("state_dict", State, "Parameters and buffers by name.")
+      .def(
+          "named_parameters",
+          [](const Program& self) {
+            nb::dict parameters;
+            for (const auto& [name, tensor] : self.module->named_parameters())
+              parameters[name.c_str()] = nb::cast(tensor);
+            return parameters;
+          },
+          "Parameters by name: what gradients reach and optimisers change.")
       .def("methods",
            [](const Program& self) {
              std::vector<std::string> names;

@@ -118,6 +118,7 @@ NB_MODULE(_hammock, module) {
   AddSettings(module);
   AddOptim(module);
   AddFiles(module);
+  AddOnnx(module);
   AddJit(module);
   AddInterrupts();
   module.def("set_package_directory", SetPackageDirectory);

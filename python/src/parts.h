@@ -17,5 +17,7 @@ void AddOptim(nb::module_& module);
 void AddJit(nb::module_& module);
 /// Safetensors.
 void AddFiles(nb::module_& module);
+/// ONNX files.
+void AddOnnx(nb::module_& module);
 
 }  // namespace hammock::python

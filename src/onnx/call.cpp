@@ -59,6 +59,14 @@ Value Value::Sequence(std::vector<Value> items) {
   return value;
 }
 
+Value Value::Map(std::vector<std::string> keys, Tensor values) {
+  auto count = static_cast<int64_t>(keys.size());
+  Value value = Text(Dims(count), std::move(keys));
+  value.kind = Kind::kMap;
+  value.tensor = std::move(values);
+  return value;
+}
+
 Value Value::Text(Dims sizes, std::vector<std::string> elements) {
   Value value;
   value.kind = Kind::kStrings;
@@ -70,9 +78,13 @@ DType DTypeOfElement(int32_t element) {
   for (const ElementRow& row : kElements) {
     if (row.element == element) return row.dtype;
   }
-  bool named = element >= 0 && element < static_cast<int32_t>(std::size(kElementNames));
   Throw<NotSupported>(ErrorCode::kNotSupported, "onnx: tensors of {} are not supported",
-                      named ? kElementNames[element] : fmt::format("element type {}", element));
+                      NameOfElement(element));
+}
+
+std::string NameOfElement(int32_t element) {
+  bool named = element >= 0 && element < static_cast<int32_t>(std::size(kElementNames));
+  return named ? kElementNames[element] : fmt::format("element type {}", element);
 }
 
 int32_t ElementOfDType(DType dtype) {

@@ -46,6 +46,8 @@ std::vector<const Operator*> AllOperators();
 /// The dtype of ONNX's number; NotSupported for those that Hammock has not.
 DType DTypeOfElement(int32_t element);
 int32_t ElementOfDType(DType dtype);
+/// "float8e4m3fn"
+std::string NameOfElement(int32_t element);
 
 /// A constant of the trace in progress.
 Tensor Recorded(const HostTensor& host, const Device& device);

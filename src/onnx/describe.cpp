@@ -25,7 +25,7 @@ std::string TypeText(const format::Type& type) {
   try {
     text = NameOf(DTypeOfElement(type.element));
   } catch (const NotSupported&) {
-    text = type.element == format::kString ? "str" : fmt::format("element{}", type.element);
+    text = type.element == format::kString ? "str" : NameOfElement(type.element);
   }
   if (!type.has_shape) return text;
   text += '[';

@@ -11,6 +11,7 @@
 #include "base/whole_file.h"
 #include "hammock/config.h"
 #include "onnx/call.h"
+#include "onnx/narrow.h"
 #include "onnx/plugin/plugin.h"
 
 namespace hammock::onnx {
@@ -114,6 +115,20 @@ HostTensor Mapped(const format::Tensor& tensor, const Shape& shape, const std::s
   return HostTensor::Borrow(shape, const_cast<char*>(data), [owner = file.owner] {});
 }
 
+/// Codes, one a byte, of elements that a file packs.
+HostTensor Unpacked(format::Tensor& tensor, const Shape& shape, const std::string& folder) {
+  if (tensor.external) {
+    Shape packed(DType::kU8, {(shape.numel() * BitsOf(tensor.element) + 7) / 8});
+    HostTensor bytes = Mapped(tensor, packed, folder);
+    tensor.bytes.assign(static_cast<const char*>(bytes.data()), static_cast<size_t>(bytes.bytes()));
+  }
+  if (!Unpack(tensor.element, tensor.bytes, shape.numel())) {
+    Throw(ErrorCode::kParse, "onnx: tensor '{}' of {} {} has {} bytes", tensor.name, shape.numel(),
+          NameOfElement(tensor.element), tensor.bytes.size());
+  }
+  return HostTensor::Copy(shape, tensor.bytes.data());
+}
+
 }  // namespace
 
 std::string WhyAbsent() { return OpenedPlugin().reason; }
@@ -144,8 +159,9 @@ HostTensor TakeElements(format::Tensor& tensor, const std::string& folder) {
     Throw<NotSupported>(ErrorCode::kNotSupported, "onnx: tensor '{}' has {} dims, at most {} work",
                         tensor.name, tensor.dims.size(), kMaxRank);
   }
-  Shape shape(DTypeOfElement(tensor.element), Dims(tensor.dims));
+  Shape shape(StorageOf(tensor.element), Dims(tensor.dims));
   CheckSizes(fmt::format("onnx: tensor '{}'", tensor.name).c_str(), shape.sizes());
+  if (BitsOf(tensor.element) < 8) return Unpacked(tensor, shape, folder);
   if (tensor.external) return Mapped(tensor, shape, folder);
   if (static_cast<uint64_t>(shape.bytes()) != tensor.bytes.size()) {
     Throw(ErrorCode::kParse, "onnx: tensor '{}' of {} needs {} bytes, the file has {}", tensor.name,

@@ -29,15 +29,25 @@ enum ElementType : int32_t {
   kComplex64 = 14,
   kComplex128 = 15,
   kBfloat16 = 16,
+  kFloat8E4M3FN = 17,
+  kFloat8E4M3FNUZ = 18,
+  kFloat8E5M2 = 19,
+  kFloat8E5M2FNUZ = 20,
+  kUint4 = 21,
+  kInt4 = 22,
+  kFloat4E2M1 = 23,
+  kFloat8E8M0 = 24,
+  kUint2 = 25,
+  kInt2 = 26,
 };
 
 struct Tensor {
   std::string name;
   int32_t element = kUndefined;
   std::vector<int64_t> dims;
-  std::string bytes;                 ///< row-major elements, little-endian
-  std::vector<std::string> strings;  ///< elements of a string tensor
-  bool external = false;             ///< elements are in another file
+  std::string bytes;  ///< row-major elements, little-endian; those below a byte packed
+  std::vector<std::string> strings;                                ///< elements of a string tensor
+  bool external = false;                                           ///< elements are in another file
   std::vector<std::pair<std::string, std::string>> external_data;  ///< where
 };
 

@@ -11,217 +11,13 @@
 #include "hammock/ops.h"
 #include "ir/borrowed.h"
 #include "onnx/file.h"
+#include "onnx/initializers.h"
+#include "onnx/narrow.h"
 #include "onnx/program.h"
 #include "trace/tensor_impl.h"
 
 namespace hammock::onnx {
 namespace {
-
-/// Larger parameters are never needed while nodes are recorded.
-constexpr int64_t kMostKnown = 4096;
-
-/// Elements of an initialiser.
-class Initial : public Source {
- public:
-  explicit Initial(HostTensor host) : host_(std::move(host)) {}
-  const HostTensor& Host(size_t) override { return host_; }
-  Tensor Record(size_t) override { return Recorded(host_, Device::FromId(Context().home_device)); }
-  bool uses_parameters() const override { return IsFloat(host_.dtype()); }
-
- private:
-  HostTensor host_;
-};
-
-/// A dense tensor of a sparse one.
-HostTensor Dense(format::SparseTensor& sparse, const std::string& folder) {
-  HostTensor values = TakeElements(sparse.values, folder);
-  HostTensor indices = TakeElements(sparse.indices, folder).To(DType::kI64);
-  Shape shape(values.dtype(), Dims(sparse.dims));
-  CheckSizes("onnx: sparse tensor", shape.sizes());
-  HostTensor dense(shape);
-  std::memset(dense.mutable_data(), 0, static_cast<size_t>(dense.bytes()));
-  auto flat = indices.values<int64_t>();
-  bool coordinates = indices.shape().rank() == 2;
-  Dims strides = ContiguousStrides(shape.sizes());
-  int64_t width = coordinates ? shape.rank() : 1;
-  if (static_cast<int64_t>(flat.size()) != values.numel() * width) {
-    Throw(ErrorCode::kParse, "onnx: sparse tensor '{}' has {} values and indices {}",
-          sparse.values.name, values.numel(), indices.shape().to_string());
-  }
-  for (int64_t i = 0; i < values.numel(); ++i) {
-    int64_t at = 0;
-    for (int64_t d = 0; d < width; ++d) {
-      at += flat[static_cast<size_t>(i * width + d)] *
-            (coordinates ? strides[static_cast<int>(d)] : 1);
-    }
-    if (at < 0 || at >= dense.numel()) {
-      Throw(ErrorCode::kParse, "onnx: sparse tensor '{}' has the index {} outside of {}",
-            sparse.values.name, at, shape.to_string());
-    }
-    dense.set(at, values.at(i));
-  }
-  return dense;
-}
-
-/// Puts the tensors of a model into a module, by their names.
-class Initializers {
- public:
-  Initializers(Program& program, Module& module, const LoadOptions& options)
-      : program_(program), module_(module), options_(options) {}
-
-  /// Branches may have initialisers of one name: later ones are Constant nodes.
-  void Add(format::Graph& graph) {
-    for (format::Tensor& tensor : graph.initializers) {
-      if (&graph != &program_.model.graph && program_.initializers.contains(tensor.name)) {
-        graph.nodes.insert(graph.nodes.begin(), ConstantNode(tensor));
-      } else if (tensor.element == format::kString) {
-        AddText(tensor.name, tensor);
-      } else {
-        Add(tensor.name, TakeElements(tensor, options_.folder));
-      }
-    }
-    for (format::SparseTensor& sparse : graph.sparse_initializers) {
-      std::string name = sparse.values.name;
-      Add(name, Dense(sparse, options_.folder));
-    }
-    AddConstants(graph.nodes);
-  }
-
-  /// An input that has a value from now on.
-  void Fix(const std::string& input, const HostTensor& host) {
-    const std::vector<format::ValueInfo>& all = program_.model.graph.inputs;
-    bool known = std::ranges::any_of(all, [&](const auto& info) { return info.name == input; });
-    if (!known || program_.initializers.contains(input)) {
-      Throw(ErrorCode::kUnknownName, "onnx: there is no input '{}' to fix", input);
-    }
-    AddKnown(input, host);
-  }
-
-  /// The tensors of Constant nodes are initialisers too.
-  void AddConstants(std::vector<format::Node>& nodes) {
-    std::erase_if(nodes, [&](format::Node& node) {
-      for (format::Attribute& attribute : node.attributes) {
-        for (auto& inner : attribute.graphs) Add(*inner);
-      }
-      bool constant = node.op == "Constant" && node.domain.empty() && node.outputs.size() == 1 &&
-                      node.attributes.size() == 1;
-      return constant && AddConstant(node.outputs[0], node.attributes[0]);
-    });
-  }
-
- private:
-  static format::Node ConstantNode(const format::Tensor& tensor) {
-    format::Node node;
-    node.op = "Constant";
-    node.outputs = {tensor.name};
-    format::Attribute value;
-    value.name = "value";
-    value.kind = format::Attribute::kTensor;
-    value.tensors = {tensor};
-    node.attributes = {std::move(value)};
-    return node;
-  }
-
-  bool AddConstant(const std::string& name, format::Attribute& attribute) {
-    if (program_.initializers.contains(name)) return false;
-    if (attribute.kind == format::Attribute::kTensor && !attribute.tensors.empty()) {
-      format::Tensor& tensor = attribute.tensors[0];
-      if (tensor.name.empty()) tensor.name = name;
-      if (tensor.element == format::kString) {
-        AddText(name, tensor);
-        return true;
-      }
-      HostTensor host = TakeElements(tensor, options_.folder);
-      bool weight = IsFloat(host.dtype()) && host.shape().rank() > 0 && host.numel() > 1;
-      weight ? Add(name, std::move(host)) : AddKnown(name, std::move(host));
-      return true;
-    }
-    if (attribute.kind == format::Attribute::kSparseTensor && !attribute.sparse_tensors.empty()) {
-      Add(name, Dense(attribute.sparse_tensors[0], options_.folder));
-      return true;
-    }
-    return false;
-  }
-
-  void AddKnown(const std::string& name, HostTensor host) {
-    Initializer& added = program_.initializers[name];
-    added.value = Value::Known(std::move(host));
-    added.source = added.value.source;
-  }
-
-  void AddText(const std::string& name, const format::Tensor& tensor) {
-    program_.initializers[name].value = Value::Text(Dims(tensor.dims), tensor.strings);
-  }
-
-  void Add(const std::string& name, HostTensor host) {
-    if (program_.initializers.contains(name)) {
-      Throw(ErrorCode::kValue, "onnx: two initialisers have the name '{}'", name);
-    }
-    Initializer& added = program_.initializers[name];
-    bool parameter = IsFloat(host.dtype());
-    if (!parameter || host.numel() <= kMostKnown) added.source = std::make_shared<Initial>(host);
-    Shape shape = host.shape();
-    Tensor tensor;
-    if (IsBorrowed(host)) {
-      tensor = from_blob(host.data(), shape.sizes(), shape.dtype(), BorrowedMemory([host] {}),
-                         options_.device);
-    } else {
-      tensor = from_host(std::move(host), options_.device);
-    }
-    added.tensor = Register(name, tensor, parameter);
-  }
-
-  /// Dots make submodules; a name that cannot be one is changed.
-  std::string Register(const std::string& name, const Tensor& tensor, bool parameter) {
-    std::vector<std::string> parts{""};
-    for (char c : name) {
-      if (c == '.') {
-        parts.emplace_back();
-      } else {
-        parts.back() += c;
-      }
-    }
-    Module* module = &module_;
-    std::string path;
-    bool good = std::ranges::none_of(parts, [](const std::string& part) { return part.empty(); });
-    for (size_t i = 0; good && i + 1 < parts.size(); ++i) {
-      if (i > 0) path += '.';
-      path += parts[i];
-      good = !tensors_.contains(path);
-    }
-    if (!good || modules_.contains(name) || tensors_.contains(name)) {
-      std::string changed = name;
-      std::ranges::replace(changed, '.', '_');
-      while (changed.empty() || tensors_.contains(changed) || modules_.contains(changed)) {
-        changed += '_';
-      }
-      return Register(changed, tensor, parameter);
-    }
-    path.clear();
-    for (size_t i = 0; i + 1 < parts.size(); ++i) {
-      if (i > 0) path += '.';
-      path += parts[i];
-      auto [entry, added] = modules_.try_emplace(path, nullptr);
-      if (added) {
-        entry->second = module->register_module(parts[i], std::make_shared<Module>("Module")).get();
-      }
-      module = entry->second;
-    }
-    tensors_.insert(name);
-    if (parameter) {
-      module->register_parameter(parts.back(), tensor);
-    } else {
-      module->register_buffer(parts.back(), tensor);
-    }
-    return name;
-  }
-
-  Program& program_;
-  Module& module_;
-  const LoadOptions& options_;
-  std::set<std::string> tensors_;
-  std::map<std::string, Module*> modules_;
-};
 
 // ---- the method
 
@@ -261,10 +57,29 @@ Any Declared(const format::ValueInfo& value, const std::string& argument) {
   return dict;
 }
 
+/// Numbers, or tensors of one element, by their keys.
+Value MapOf(const AnyDict& dict, const format::ValueInfo& info) {
+  std::vector<std::string> keys;
+  std::vector<Tensor> values;
+  for (const auto& [key, any] : dict) {
+    keys.push_back(key);
+    values.push_back((any.IsTensor() ? any.ToTensor() : tensor(any.ToScalar())).reshape({1}));
+  }
+  if (keys.empty()) Throw(ErrorCode::kValue, "onnx: input '{}' is an empty map", info.name);
+  return Value::Map(std::move(keys), cat(values));
+}
+
 Value FromAny(const Any& any, const format::ValueInfo& info) {
   if (any.IsNone()) return Value();
-  if (any.IsTensor()) return any.ToTensor();
+  if (any.IsTensor()) {
+    Value value = any.ToTensor();
+    const format::Type* type = &info.type;
+    while (type->inner) type = type->inner.get();
+    if (IsNarrow(type->element)) value.element = type->element;
+    return value;
+  }
   if (any.IsNumber()) return Value(tensor(any.ToScalar()));
+  if (any.kind() == Any::Kind::kDict) return MapOf(any.ToDict(), info);
   if (!any.IsSequence()) {
     Throw<TypeError>(ErrorCode::kDTypeMismatch, "onnx: input '{}' is given a {}", info.name,
                      any.type_name());
@@ -306,6 +121,13 @@ Any ToAny(Run& run, const Value& value) {
       for (const Value& item : value.items) items.push_back(ToAny(run, item));
       return items;
     }
+    case Value::Kind::kMap: {
+      AnyDict dict;
+      for (size_t i = 0; i < value.strings->elements.size(); ++i) {
+        dict[value.strings->elements[i]] = select(value.tensor, 0, static_cast<int64_t>(i));
+      }
+      return dict;
+    }
     case Value::Kind::kStrings: {
       AnyList items;
       for (const std::string& item : value.strings->elements) items.push_back(item);
@@ -315,14 +137,21 @@ Any ToAny(Run& run, const Value& value) {
   return Any();
 }
 
+/// One value, or a tuple of them.
+Any Results(Run& run, const Values& outputs) {
+  if (outputs.size() == 1) return ToAny(run, outputs[0]);
+  AnyList results;
+  for (const Value& output : outputs) results.push_back(ToAny(run, output));
+  return Any::Tuple(std::move(results));
+}
+
 /// A wrong dtype, rank or size is refused before anything is recorded.
 void CheckInput(const format::ValueInfo& info, const Value& value) {
   if (info.type.kind != format::Type::kTensor || value.kind != Value::Kind::kTensor) return;
   const Shape& shape = value.tensor.shape();
-  if (info.type.element != format::kUndefined &&
-      shape.dtype() != DTypeOfElement(info.type.element)) {
+  if (info.type.element != format::kUndefined && shape.dtype() != StorageOf(info.type.element)) {
     Throw<TypeError>(ErrorCode::kDTypeMismatch, "onnx: input '{}' is {}, needs {}", info.name,
-                     shape.to_string(), NameOf(DTypeOfElement(info.type.element)));
+                     shape.to_string(), NameOf(StorageOf(info.type.element)));
   }
   if (!info.type.has_shape) return;
   std::string wanted;
@@ -370,6 +199,7 @@ Any Forward(const Program& program, Module& self, const std::vector<Any>& args) 
       }
       value = *found->second;
       value.source = initializer.source;
+      value.element = initializer.element;
     }
     scope.Set(name, std::move(value));
   }
@@ -377,10 +207,7 @@ Any Forward(const Program& program, Module& self, const std::vector<Any>& args) 
     scope.Set(program.inputs[i]->name, std::move(inputs[i]));
   }
   Values outputs = run.RunGraph(program.model.graph, scope);
-  if (outputs.size() == 1) return ToAny(run, outputs[0]);
-  AnyList results;
-  for (const Value& output : outputs) results.push_back(ToAny(run, output));
-  return Any::Tuple(std::move(results));
+  return Results(run, outputs);
 }
 
 void CheckOpsets(const Program& program) {
@@ -389,6 +216,36 @@ void CheckOpsets(const Program& program) {
   Throw<NotSupported>(ErrorCode::kNotSupported,
                       "onnx: the model uses opset {} of ai.onnx; 1 to {} are known", opset,
                       kNewestOpset);
+}
+
+/// Functions of the file are methods too, "domain_name" where a name has letters that methods lack.
+void DefineFunctions(Module& module, const std::shared_ptr<const Program>& program) {
+  std::set<std::string> taken{"forward"};
+  for (const format::Function& function : program->model.functions) {
+    std::string full =
+        function.domain.empty() ? function.name : function.domain + "_" + function.name;
+    std::string schema = ArgumentName(full, taken) + "(";
+    std::set<std::string> arguments;
+    for (const std::string& input : function.inputs) {
+      schema += arguments.empty() ? "Any " : ", Any ";
+      schema += ArgumentName(input, arguments);
+    }
+    schema += ") -> Any";
+    module.define(schema, [program, &function](Module&, const std::vector<Any>& args) {
+      Values inputs;
+      std::optional<Device> device;
+      for (const Any& arg : args) {
+        inputs.push_back(FromAny(arg, {}));
+        if (inputs.back().tensor.defined() && !device) device = inputs.back().tensor.device();
+      }
+      Run run(*program, device.value_or(Device()));
+      BakingScope baking(run.device().id());
+      format::Node node;  // attributes have their defaults
+      node.op = function.name;
+      node.domain = function.domain;
+      return Results(run, run.RunFunction(function, node, std::move(inputs)));
+    });
+  }
 }
 
 ModulePtr LoadBytes(std::string_view bytes, const std::string& name, const LoadOptions& options) {
@@ -406,9 +263,7 @@ ModulePtr LoadBytes(std::string_view bytes, const std::string& name, const LoadO
   }
   CheckProgram(*program);
   auto module = std::make_shared<Module>("Onnx");
-  Initializers initializers(*program, *module, options);
-  initializers.Add(model.graph);
-  for (const auto& [input, host] : options.fixed) initializers.Fix(input, host);
+  AddInitializers(*program, *module, options);
   std::set<std::string> taken;
   std::string schema = "forward(";
   AnyList inputs, outputs;
@@ -433,6 +288,7 @@ ModulePtr LoadBytes(std::string_view bytes, const std::string& name, const LoadO
   module->define(schema, [shared](Module& self, const std::vector<Any>& args) {
     return Forward(*shared, self, args);
   });
+  DefineFunctions(*module, shared);
   return module;
 }
 
@@ -447,10 +303,10 @@ std::vector<DeclaredValue> DeclaredOf(const Module& module, const char* attribut
     value.argument = dict.at("argument").ToStringRef();
     value.ranked = dict.at("ranked").ToBool();
     auto element = static_cast<int32_t>(dict.at("element").ToInt());
-    if (element == format::kFloat || element == format::kDouble ||
-        (element != format::kString && element != format::kUndefined && element <= 16 &&
-         element != format::kComplex64 && element != format::kComplex128)) {
-      value.dtype = DTypeOfElement(element);
+    value.element = NameOfElement(element);
+    if (element != format::kString && element != format::kUndefined && element <= format::kInt2 &&
+        element != format::kComplex64 && element != format::kComplex128) {
+      value.dtype = StorageOf(element);
     }
     if (dict.at("kind").ToStringRef() != "tensor") value.dtype.reset();
     for (const Any& dim : dict.at("dims").ToList()) {

@@ -1,6 +1,7 @@
 #include "onnx/program.h"
 
 #include <algorithm>
+#include <numeric>
 #include <set>
 #include <unordered_set>
 
@@ -8,6 +9,7 @@
 #include "base/throw.h"
 #include "compiler/passes/expand.h"
 #include "hammock/ops.h"
+#include "onnx/narrow.h"
 #include "trace/symbolic.h"
 #include "trace/tensor_impl.h"
 
@@ -141,6 +143,54 @@ class Deferred : public Source {
   bool uses_parameters_ = false;
 };
 
+/// The narrow element type of a node's inputs, 0 for none. Fails where the operator has no use for
+/// it.
+int32_t NarrowElementOf(const format::Node& node, std::span<const Value> inputs) {
+  auto narrow = std::ranges::find_if(inputs, [](const Value& value) { return value.element != 0; });
+  if (narrow == inputs.end()) return 0;
+  if (NarrowUseOf(node.domain, node.op) == NarrowUse::kRefused) {
+    Throw<NotSupported>(ErrorCode::kNotSupported, "onnx: {} does not take elements of {}",
+                        Described(node), NameOfElement(narrow->element));
+  }
+  return narrow->element;
+}
+
+bool MovesStrings(const format::Node& node, std::span<const Value> inputs) {
+  constexpr std::string_view kMoving[] = {"Compress",  "Concat",         "Expand",   "Flatten",
+                                          "Gather",    "GatherElements", "GatherND", "Reshape",
+                                          "Slice",     "Split",          "Squeeze",  "Tile",
+                                          "Transpose", "Unsqueeze",      "Where"};
+  return node.domain.empty() && std::ranges::count(kMoving, node.op) > 0 &&
+         std::ranges::any_of(inputs,
+                             [](const Value& v) { return v.kind == Value::Kind::kStrings; });
+}
+
+/// An operator that moves elements, on strings: it moves their positions.
+Values MovedStrings(Run& run, const Operator& op, const format::Node& node, int64_t opset,
+                    Values inputs) {
+  std::vector<std::string> all;
+  for (Value& input : inputs) {
+    if (input.kind != Value::Kind::kStrings) {
+      if (!input.absent()) input = Value::Known(run.HostOf(input));
+      continue;
+    }
+    HostTensor positions(Shape(DType::kI64, input.strings->sizes));
+    auto values = positions.mutable_values<int64_t>();
+    std::iota(values.begin(), values.end(), static_cast<int64_t>(all.size()));
+    all.insert(all.end(), input.strings->elements.begin(), input.strings->elements.end());
+    input = Value::Known(positions);
+  }
+  Deferred moved(run, op, node, opset, std::move(inputs));
+  Values results;
+  for (size_t i = 0; i < node.outputs.size(); ++i) {
+    const HostTensor& positions = moved.Host(i);
+    std::vector<std::string> texts;
+    for (int64_t at : positions.values<int64_t>()) texts.push_back(all.at(static_cast<size_t>(at)));
+    results.push_back(Value::Text(positions.shape().sizes(), std::move(texts)));
+  }
+  return results;
+}
+
 bool CanDefer(const Operator& op, std::span<const Value> inputs) {
   if (op.needs != Needs::kNothing || inputs.empty()) return false;
   return std::ranges::all_of(inputs,
@@ -172,6 +222,7 @@ Tensor Run::TensorOf(const Value& value) {
     Throw<TypeError>(ErrorCode::kDTypeMismatch, "a {} is given where a tensor is needed",
                      value.kind == Value::Kind::kStrings    ? "string tensor"
                      : value.kind == Value::Kind::kSequence ? "sequence"
+                     : value.kind == Value::Kind::kMap      ? "map"
                                                             : "missing value");
   }
   return value.tensor.defined() ? value.tensor : value.source->Record(value.index);
@@ -219,7 +270,10 @@ void Run::RunNode(const format::Node& node, Scope& scope) {
     if (!op) {
       Throw<NotSupported>(ErrorCode::kNotSupported, "onnx: {} is not supported", Described(node));
     }
-    if (CanDefer(*op, inputs)) {
+    int32_t narrow = NarrowElementOf(node, inputs);
+    if (MovesStrings(node, inputs)) {
+      results = MovedStrings(*this, *op, node, opset, std::move(inputs));
+    } else if (!narrow && CanDefer(*op, inputs) && !MakesNarrow(node)) {
       auto source = std::make_shared<Deferred>(*this, *op, node, opset, std::move(inputs));
       if (source->depth() > kMostDeferred) source->Host(0);
       for (size_t i = 0; i < node.outputs.size(); ++i) {
@@ -236,6 +290,9 @@ void Run::RunNode(const format::Node& node, Scope& scope) {
         ~Restore() { scope = before; }
       } restore{scope_, std::exchange(scope_, &scope)};
       results = RunOperator(*op, node, opset, inputs);
+      if (narrow && NarrowUseOf(node.domain, node.op) == NarrowUse::kMoved) {
+        for (Value& result : results) result.element = narrow;
+      }
     }
   }
   for (size_t i = 0; i < node.outputs.size(); ++i) {

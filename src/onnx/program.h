@@ -19,7 +19,8 @@ namespace hammock::onnx {
 struct Initializer {
   std::string tensor;  ///< dotted name in the module; empty for strings
   std::shared_ptr<Source> source;
-  Value value;  ///< of strings
+  Value value;          ///< of strings
+  int32_t element = 0;  ///< of narrow elements
 };
 
 /// Immutable after it was made; shared by all calls.

@@ -24,18 +24,20 @@ struct Strings {
 /// (`source`): shapes, constants and what is computed from them. Operators that need numbers, such
 /// as Reshape, take them from there; a tensor is recorded only where one is needed.
 struct Value {
-  enum class Kind { kAbsent, kTensor, kSequence, kStrings } kind = Kind::kAbsent;
+  enum class Kind { kAbsent, kTensor, kSequence, kStrings, kMap } kind = Kind::kAbsent;
   Tensor tensor = {};                     ///< may be undefined where there is a source
   std::shared_ptr<Source> source = {};    ///< null: the elements are not known
   size_t index = 0;                       ///< of the source's results
+  int32_t element = 0;                    ///< what codes of narrow elements mean, else 0
   std::vector<Value> items = {};          ///< of a sequence
-  std::shared_ptr<Strings> strings = {};  ///< of kStrings
+  std::shared_ptr<Strings> strings = {};  ///< of kStrings; keys of kMap, with values in `tensor`
 
   Value() = default;
   Value(const Tensor& tensor) : kind(Kind::kTensor), tensor(tensor) {}        // NOLINT: implicit
   Value(Tensor&& tensor) : kind(Kind::kTensor), tensor(std::move(tensor)) {}  // NOLINT
   static Value Known(HostTensor host);
   static Value Sequence(std::vector<Value> items);
+  static Value Map(std::vector<std::string> keys, Tensor values);
   static Value Text(Dims sizes, std::vector<std::string> elements);
 
   bool absent() const { return kind == Kind::kAbsent; }

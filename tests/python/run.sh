@@ -6,5 +6,6 @@ build="$(cd "$1" && pwd)"
 shift
 "$root/scripts/python_package.sh" "$build" || exit $?
 cd "$root"
-export PYTHONPATH="$build/python/package" PYTHONDONTWRITEBYTECODE=1 TOY_BACKEND="$build/tests/golden/libgolden_toy_backend.so"
+export PYTHONPATH="$build/python/package" PYTHONDONTWRITEBYTECODE=1 TOY_BACKEND="$build/tests/golden/libgolden_toy_backend.so" \
+  ONNX_SUITE="$build/tools/onnx_suite/hammock-onnx-suite"
 exec "$build/python/venv/bin/python" -m pytest -p no:cacheprovider "${@:-tests/python}"

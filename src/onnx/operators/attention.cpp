@@ -2,6 +2,7 @@
 #include <limits>
 
 #include "onnx/operators/families.h"
+#include "onnx/program.h"
 #include "ops/primitives/loop.h"
 
 namespace hammock::onnx {
@@ -164,8 +165,33 @@ Values LinearAttention(Call& c) {
   return {y.to(c[0].dtype()), results[0].to(c.Has(3) ? c[3].dtype() : c[0].dtype())};
 }
 
+/// Attention with graphs of the model between its steps.
+Values FlexAttention(Call& c) {
+  Tensor query = c[0], key = Shared(c, c[1], query.size(1)), value = Shared(c, c[2], query.size(1));
+  DType wide = query.dtype() == DType::kF64 ? DType::kF64 : DType::kF32;
+  if (c.HasAttribute("softmax_precision")) {
+    wide = DTypeOfElement(static_cast<int32_t>(c.Int("softmax_precision", 1)));
+  }
+  double scale = c.HasAttribute("scale") ? c.Float("scale", 1)
+                                         : 1 / std::sqrt(static_cast<double>(query.size(-1)));
+  auto changed = [&](const char* name, const Tensor& x) {
+    if (!c.HasAttribute(name)) return x;
+    const format::Graph& graph = c.Graph(name);
+    if (graph.inputs.size() != 1 || graph.outputs.size() != 1) {
+      c.Fail("'{}' has {} inputs and {} outputs", name, graph.inputs.size(), graph.outputs.size());
+    }
+    Scope scope(&c.run().scope());
+    scope.Set(graph.inputs[0].name, x);
+    return c.run().TensorOf(c.run().RunGraph(graph, scope)[0]);
+  };
+  Tensor scores = matmul(query.to(wide), key.to(wide).transpose(-2, -1)) * scale;
+  Tensor weights = changed("prob_mod", softmax(changed("score_mod", scores), -1));
+  return {matmul(weights.to(query.dtype()), value)};
+}
+
 constexpr Operator kRows[] = {
     {"Attention", 23, kNewestOpset, Attention},
+    {"FlexAttention", 1, kNewestOpset, FlexAttention, Needs::kScope, "ai.onnx.preview"},
     {"LinearAttention", 27, kNewestOpset, LinearAttention},
     {"RotaryEmbedding", 23, kNewestOpset, RotaryEmbedding},
 };

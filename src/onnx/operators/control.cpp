@@ -61,9 +61,17 @@ std::vector<Shape> TypesOf(std::span<const Tensor> tensors) {
 
 std::vector<Tensor> TensorsOf(Run& run, const Values& values) {
   std::vector<Tensor> tensors;
-  for (const Value& value : values) tensors.push_back(run.TensorOf(value));
+  for (const Value& value : values) {
+    if (value.element) {
+      Throw<NotSupported>(ErrorCode::kNotSupported, "a result of {}", NameOfElement(value.element));
+    }
+    tensors.push_back(run.TensorOf(value));
+  }
   return tensors;
 }
+
+/// What a loop's state can hold.
+bool IsCarried(const Value& value) { return value.kind == Value::Kind::kTensor && !value.element; }
 
 Values Branch(Call& c, const format::Graph& graph) {
   Scope scope(&c.run().scope());
@@ -131,7 +139,7 @@ Values Unrolled(Call& c, const format::Graph& body, std::optional<int64_t> most)
     go = c.run().HostOf(results[0]).at(0).ToBool();
     for (size_t k = 0; k < carried; ++k) state[k] = results[k + 1];
     for (size_t k = 0; k < scans; ++k) {
-      stacked[k].push_back(c.run().TensorOf(results[k + 1 + carried]));
+      stacked[k].push_back(TensorsOf(c.run(), {results[k + 1 + carried]})[0]);
     }
   }
   for (size_t k = 0; k < scans; ++k) {
@@ -153,7 +161,7 @@ std::optional<Values> AsLoop(Call& c, const format::Graph& body, int64_t count) 
   size_t carried = c.size() - 2;
   if (count < kFewest) return std::nullopt;
   for (size_t k = 0; k < carried; ++k) {
-    if (c.At(k + 2).kind != Value::Kind::kTensor) return std::nullopt;
+    if (!IsCarried(c.At(k + 2))) return std::nullopt;
   }
   const format::Graph* graphs[] = {&body};
   try {
@@ -187,7 +195,7 @@ std::optional<Values> AsWhile(Call& c, const format::Graph& body, std::optional<
   size_t carried = c.size() - 2;
   if (body.outputs.size() != carried + 1) return std::nullopt;
   for (size_t k = 0; k < carried; ++k) {
-    if (c.At(k + 2).kind != Value::Kind::kTensor) return std::nullopt;
+    if (!IsCarried(c.At(k + 2))) return std::nullopt;
   }
   const format::Graph* graphs[] = {&body};
   try {

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <limits>
 
+#include "onnx/narrow.h"
 #include "onnx/operators/families.h"
 
 namespace hammock::onnx {
@@ -68,14 +69,28 @@ Values Clip(Call& c) {
   return {x};
 }
 
-Values Cast(Call& c) {
-  if (c.At(0).kind == Value::Kind::kStrings || c.Int("to", 0) == format::kString) {
-    c.Unsupported("casts from and to strings are not supported");
-  }
-  return {c[0].to(DTypeOfElement(static_cast<int32_t>(c.Int("to", 0))))};
+/// The first input as elements of another type, from and to narrow ones too.
+Value Converted(const Call& c, int32_t element) {
+  Tensor x = c.At(0).element ? Decoded(c[0], c.At(0).element) : c[0];
+  if (!IsNarrow(element)) return x.to(DTypeOfElement(element));
+  std::string round_mode = c.Text("round_mode", "up");
+  Value codes =
+      Encoded(x, element, {.saturate = c.Int("saturate", 1) != 0, .round_mode = round_mode});
+  codes.element = element;
+  return codes;
 }
 
-Values CastLike(Call& c) { return {c[0].to(c[1].dtype())}; }
+Values Cast(Call& c) {
+  if (c.At(0).kind == Value::Kind::kStrings || c.Int("to", 0) == format::kString) {
+    return {CastOfText(c)};
+  }
+  return {Converted(c, static_cast<int32_t>(c.Int("to", 0)))};
+}
+
+Values CastLike(Call& c) {
+  const Value& like = c.At(1);
+  return {Converted(c, like.element ? like.element : ElementOfDType(c[1].dtype()))};
+}
 
 Values BitCast(Call& c) {
   return {view_dtype(c[0], DTypeOfElement(static_cast<int32_t>(c.Int("to", 0))))};

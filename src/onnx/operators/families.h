@@ -23,13 +23,20 @@ std::span<const Operator> ControlOperators();
 std::span<const Operator> SequenceOperators();
 std::span<const Operator> QuantizeOperators();
 std::span<const Operator> ImageOperators();
+std::span<const Operator> DecodeOperators();
 std::span<const Operator> LossOperators();
 std::span<const Operator> SignalOperators();
 std::span<const Operator> RandomOperators();
 std::span<const Operator> TextOperators();
 std::span<const Operator> LearningOperators();
+std::span<const Operator> MapOperators();
+std::span<const Operator> SvmOperators();
 std::span<const Operator> ContribOperators();
+std::span<const Operator> ContribAttentionOperators();
+std::span<const Operator> ContribQuantizeOperators();
 
+/// Cast from or to strings.
+Value CastOfText(const Call& call);
 /// `axis` from the front.
 int64_t Wrapped(const Call& call, int64_t axis, int64_t rank);
 /// The axes of an attribute, or of an input from the opset on that made it one; sorted, from the

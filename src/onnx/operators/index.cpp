@@ -14,16 +14,6 @@ Tensor FromFront(const Tensor& index, int64_t size) {
 }
 
 Values Gather(Call& c) {
-  if (c.At(0).kind == Value::Kind::kStrings) {
-    const Strings& texts = c.Texts(0);
-    if (texts.sizes.size() != 1) c.Unsupported("string tensors of rank {}", texts.sizes.size());
-    std::vector<std::string> picked;
-    for (int64_t i : c.Ints(1)) {
-      picked.push_back(texts.elements.at(
-          static_cast<size_t>(i < 0 ? i + static_cast<int64_t>(texts.elements.size()) : i)));
-    }
-    return {Value::Text(c.Host(1).shape().sizes(), picked)};
-  }
   Tensor x = c[0];
   int64_t axis = Wrapped(c, c.Int("axis", 0), x.dim());
   if (c.At(1).known() && c.Host(1).numel() == 1) {  // one slice: no index is read

@@ -2,12 +2,11 @@
 #include <limits>
 #include <map>
 
-#include "onnx/operators/families.h"
+#include "onnx/operators/learning.h"
+#include "onnx/program.h"
 
 namespace hammock::onnx {
 namespace {
-
-constexpr const char* kDomain = "ai.onnx.ml";
 
 Values Binarizer(Call& c) {
   Tensor x = c[0];
@@ -41,6 +40,8 @@ Values Normalizer(Call& c) {
   return {where(eq(size, 0), x, x / size)};
 }
 
+}  // namespace
+
 Tensor PostTransformed(const Call& c, const Tensor& x) {
   std::string transform = c.Text("post_transform", "NONE");
   if (transform == "NONE") return x;
@@ -52,6 +53,18 @@ Tensor PostTransformed(const Call& c, const Tensor& x) {
   c.Unsupported("post_transform {} is not supported", transform);
 }
 
+Value LabelsAt(const Call& c, const char* ints, const Tensor& index) {
+  std::vector<int64_t> labels = c.IntList(ints);
+  if (!labels.empty()) return index_select(VectorOf(c, labels), 0, index);
+  std::vector<std::string> names = c.TextList("classlabels_strings");
+  HostTensor host = c.run().HostOf(index).To(DType::kI64);
+  std::vector<std::string> texts;
+  for (int64_t at : host.values<int64_t>()) texts.push_back(names.at(static_cast<size_t>(at)));
+  return Value::Text(host.shape().sizes(), std::move(texts));
+}
+
+namespace {
+
 Values LinearRegressor(Call& c) {
   Tensor x = c[0].to(DType::kF32);
   int64_t targets = c.Int("targets", 1), features = x.size(-1);
@@ -61,18 +74,16 @@ Values LinearRegressor(Call& c) {
   return {PostTransformed(c, y)};
 }
 
-/// The names of classes, where they are numbers.
-Tensor Labels(const Call& c, const char* attribute, const Tensor& index) {
-  std::vector<int64_t> labels = c.IntList(attribute);
-  if (labels.empty()) c.Unsupported("classes that are strings are not supported");
-  return index_select(VectorOf(c, labels), 0, index);
-}
-
 Values LinearClassifier(Call& c) {
   Tensor x = c[0].to(DType::kF32);
   int64_t features = x.size(-1);
   std::vector<float> coefficients = c.FloatList("coefficients");
   auto rows = static_cast<int64_t>(coefficients.size()) / std::max<int64_t>(features, 1);
+  // A model may have coefficients of more features than it is given; ONNX Runtime takes the first.
+  if (c.HasAttribute("intercepts")) {
+    rows = std::min(rows, static_cast<int64_t>(c.FloatList("intercepts").size()));
+  }
+  coefficients.resize(static_cast<size_t>(rows * features));
   Tensor scores = matmul(x, VectorOf(c, coefficients, {rows, features}).t());
   if (c.HasAttribute("intercepts"))
     scores = scores + VectorOf(c, c.FloatList("intercepts"), {rows});
@@ -80,9 +91,9 @@ Values LinearClassifier(Call& c) {
   if (rows == 1) {
     bool logistic = c.Text("post_transform", "NONE") == "LOGISTIC";
     Tensor one = logistic ? sigmoid(scores) : scores;
-    return {Labels(c, "classlabels_ints", index), cat({logistic ? 1 - one : -one, one}, -1)};
+    return {LabelsAt(c, "classlabels_ints", index), cat({logistic ? 1 - one : -one, one}, -1)};
   }
-  return {Labels(c, "classlabels_ints", index), PostTransformed(c, scores)};
+  return {LabelsAt(c, "classlabels_ints", index), PostTransformed(c, scores)};
 }
 
 /// Keys and values as texts and numbers; the map runs on the host.
@@ -165,7 +176,19 @@ Values LabelEncoder(Call& c) {
 
 Values OneHotEncoder(Call& c) {
   std::vector<int64_t> classes = c.IntList("cats_int64s");
-  if (classes.empty()) c.Unsupported("categories that are strings are not supported");
+  if (c.At(0).kind == Value::Kind::kStrings) {
+    std::vector<std::string> names = c.TextList("cats_strings");
+    const Strings& texts = c.Texts(0);
+    auto count = static_cast<int64_t>(names.size());
+    Dims sizes = texts.sizes;
+    sizes.push_back(count);
+    HostTensor hot = HostTensor(Shape(DType::kF32, sizes));
+    auto values = hot.mutable_values<float>();
+    for (size_t i = 0; i < values.size(); ++i) {
+      values[i] = texts.elements[i / names.size()] == names[i % names.size()] ? 1.0f : 0.0f;
+    }
+    return {Value::Known(hot)};
+  }
   return {eq(c[0].to(DType::kI64).unsqueeze(-1), VectorOf(c, classes)).to(DType::kF32)};
 }
 
@@ -309,19 +332,21 @@ Values TreeEnsembleClassifier(Call& c) {
       std::max(c.IntList("classlabels_int64s").size(), c.TextList("classlabels_strings").size()));
   Tensor table = OldWeights(c, "class", classes, nodes.yes.size(), place);
   Tensor scores = sum(Votes(Leaves(c, nodes, c[0].to(DType::kF32)), table), {1});
-  if (c.HasAttribute("base_values"))
-    scores = scores + VectorOf(c, c.FloatList("base_values"), {classes});
   std::vector<int64_t> used = c.IntList("class_ids");
   bool binary =
       classes == 2 && std::ranges::all_of(used, [&](int64_t id) { return id == used[0]; });
+  if (std::vector<float> base = c.FloatList("base_values"); !base.empty()) {
+    // One of two classes has the only value.
+    scores = scores + VectorOf(c, base, binary && base.size() == 1 ? Dims{1} : Dims{classes});
+  }
   if (binary) {  // one score; the other class has the rest
     Tensor one = select(scores, 1, used.at(0));
     bool logistic = c.Text("post_transform", "NONE") == "LOGISTIC";
     Tensor index = (one > (logistic ? 0.0 : 0.5)).to(DType::kI64);
     Tensor share = logistic ? sigmoid(one) : one;
-    return {Labels(c, "classlabels_int64s", index), stack({1 - share, share}, -1)};
+    return {LabelsAt(c, "classlabels_int64s", index), stack({1 - share, share}, -1)};
   }
-  Tensor labels = Labels(c, "classlabels_int64s", argmax(scores, -1));
+  Value labels = LabelsAt(c, "classlabels_int64s", argmax(scores, -1));
   return {labels, PostTransformed(c, scores)};
 }
 
@@ -481,19 +506,21 @@ Values Momentum(Call& c) {
   return values;
 }
 
-constexpr int kNewestMl = 5;
 constexpr Operator kRows[] = {
-    {"ArrayFeatureExtractor", 1, kNewestMl, ArrayFeatureExtractor, Needs::kNothing, kDomain},
-    {"Binarizer", 1, kNewestMl, Binarizer, Needs::kNothing, kDomain},
-    {"LabelEncoder", 2, kNewestMl, LabelEncoder, Needs::kScope, kDomain},
-    {"LinearClassifier", 1, kNewestMl, LinearClassifier, Needs::kNothing, kDomain},
-    {"LinearRegressor", 1, kNewestMl, LinearRegressor, Needs::kNothing, kDomain},
-    {"Normalizer", 1, kNewestMl, Normalizer, Needs::kNothing, kDomain},
-    {"OneHotEncoder", 1, kNewestMl, OneHotEncoder, Needs::kNothing, kDomain},
-    {"Scaler", 1, kNewestMl, Scaler, Needs::kNothing, kDomain},
-    {"TreeEnsemble", 5, kNewestMl, TreeEnsemble, Needs::kNothing, kDomain},
-    {"TreeEnsembleClassifier", 1, kNewestMl, TreeEnsembleClassifier, Needs::kNothing, kDomain},
-    {"TreeEnsembleRegressor", 1, kNewestMl, TreeEnsembleRegressor, Needs::kNothing, kDomain},
+    {"ArrayFeatureExtractor", 1, kNewestLearning, ArrayFeatureExtractor, Needs::kNothing,
+     kLearning},
+    {"Binarizer", 1, kNewestLearning, Binarizer, Needs::kNothing, kLearning},
+    {"LabelEncoder", 2, kNewestLearning, LabelEncoder, Needs::kScope, kLearning},
+    {"LinearClassifier", 1, kNewestLearning, LinearClassifier, Needs::kNothing, kLearning},
+    {"LinearRegressor", 1, kNewestLearning, LinearRegressor, Needs::kNothing, kLearning},
+    {"Normalizer", 1, kNewestLearning, Normalizer, Needs::kNothing, kLearning},
+    {"OneHotEncoder", 1, kNewestLearning, OneHotEncoder, Needs::kScope, kLearning},
+    {"Scaler", 1, kNewestLearning, Scaler, Needs::kNothing, kLearning},
+    {"TreeEnsemble", 5, kNewestLearning, TreeEnsemble, Needs::kNothing, kLearning},
+    {"TreeEnsembleClassifier", 1, kNewestLearning, TreeEnsembleClassifier, Needs::kNothing,
+     kLearning},
+    {"TreeEnsembleRegressor", 1, kNewestLearning, TreeEnsembleRegressor, Needs::kNothing,
+     kLearning},
     {"Adagrad", 1, 1, Adagrad, Needs::kNothing, kTraining},
     {"Adam", 1, 1, Adam, Needs::kNothing, kTraining},
     {"Momentum", 1, 1, Momentum, Needs::kNothing, kTraining},

@@ -149,7 +149,7 @@ constexpr Operator kRows[] = {
     {"Hardmax", 1, kNewestOpset, Hardmax},
     {"InstanceNormalization", 1, kNewestOpset, InstanceNormalization},
     {"LRN", 1, kNewestOpset, Lrn},
-    {"LayerNormalization", 17, kNewestOpset, LayerNormalization},
+    {"LayerNormalization", 1, kNewestOpset, LayerNormalization},
     {"LogSoftmax", 1, kNewestOpset, Soft<log_softmax>},
     {"LpNormalization", 1, kNewestOpset, LpNormalization},
     {"MeanVarianceNormalization", 9, kNewestOpset, MeanVarianceNormalization},

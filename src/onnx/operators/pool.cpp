@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <numeric>
 
@@ -227,6 +228,45 @@ Values MaxUnpool(Call& c) {
   return {constant_pad_nd(y, pads)};
 }
 
+/// The largest element of each cell of a grid over each region; regions are read.
+Values MaxRoiPool(Call& c) {
+  Tensor x = c[0];
+  std::vector<double> regions = c.Numbers(1);
+  std::vector<int64_t> grid = c.IntList("pooled_shape");
+  double scale = c.Float("spatial_scale", 1);
+  if (grid.size() != 2 || grid[0] < 1 || grid[1] < 1 || x.dim() != 4 || regions.size() % 5 != 0) {
+    c.Fail("regions of {} numbers in {}", regions.size(), x.shape().to_string());
+  }
+  CheckListed(c, static_cast<int64_t>(regions.size()) * grid[0] * grid[1]);
+  std::vector<Tensor> pooled;
+  for (size_t r = 0; r < regions.size(); r += 5) {
+    auto sample = static_cast<int64_t>(regions[r]);
+    if (sample < 0 || sample >= x.size(0)) c.Fail("sample {} of {}", sample, x.size(0));
+    Tensor image = select(x, 0, sample);  // (channels, height, width)
+    auto edge = [&](size_t i) { return static_cast<int64_t>(std::round(regions[r + i] * scale)); };
+    // The rows or columns of a cell, which may be none.
+    auto part = [&](int64_t first, int64_t last, int64_t cell, int64_t cells, int64_t size) {
+      double each =
+          static_cast<double>(std::max<int64_t>(last - first + 1, 1)) / static_cast<double>(cells);
+      auto from = static_cast<int64_t>(std::floor(static_cast<double>(cell) * each)) + first;
+      auto to = static_cast<int64_t>(std::ceil(static_cast<double>(cell + 1) * each)) + first;
+      return std::pair(std::clamp(from, int64_t{0}, size), std::clamp(to, int64_t{0}, size));
+    };
+    std::vector<Tensor> cells;
+    for (int64_t i = 0; i < grid[0] * grid[1]; ++i) {
+      auto [top, bottom] = part(edge(2), edge(4), i / grid[1], grid[0], x.size(2));
+      auto [left, right] = part(edge(1), edge(3), i % grid[1], grid[1], x.size(3));
+      bool none = bottom <= top || right <= left;
+      cells.push_back(
+          none ? zeros({x.size(1)}, x.dtype(), c.device())
+               : amax(narrow(narrow(image, 1, top, bottom - top), 2, left, right - left), {1, 2}));
+    }
+    pooled.push_back(stack(cells, 1).reshape({x.size(1), grid[0], grid[1]}));
+  }
+  if (pooled.empty()) return {zeros({0, x.size(1), grid[0], grid[1]}, x.dtype(), c.device())};
+  return {stack(pooled)};
+}
+
 constexpr Operator kRows[] = {
     {"AveragePool", 1, kNewestOpset, AveragePool},
     {"GlobalAveragePool", 1, kNewestOpset, GlobalAveragePool},
@@ -234,6 +274,7 @@ constexpr Operator kRows[] = {
     {"GlobalMaxPool", 1, kNewestOpset, GlobalMaxPool},
     {"LpPool", 1, kNewestOpset, LpPool},
     {"MaxPool", 1, kNewestOpset, MaxPool},
+    {"MaxRoiPool", 1, kNewestOpset, MaxRoiPool},
     {"MaxUnpool", 9, kNewestOpset, MaxUnpool},
 };
 

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <functional>
 
-#include "onnx/operators/families.h"
+#include "onnx/operators/quantized.h"
 #include "ops/primitives/loop.h"
 
 namespace hammock::onnx {
@@ -184,12 +184,15 @@ Values Gru(Call& c) {
 
 Values Lstm(Call& c) {
   bool coupled = c.Int("input_forget", 0);
+  // com.microsoft's DynamicQuantizeLSTM multiplies integers.
+  bool rounded = c.node().op == "DynamicQuantizeLSTM";
   return Recurrence(c, {4, 3, {"Sigmoid", "Tanh", "Tanh"}}, 2)
-      .Run([coupled](const Direction& d, const ops::LoopStep& s,
-                     double clip) -> std::vector<Tensor> {
+      .Run([&c, rounded, coupled](const Direction& d, const ops::LoopStep& s,
+                                  double clip) -> std::vector<Tensor> {
         Tensor h = s.carried[0], cell = s.carried[1];
         int64_t n = h.size(1);
-        Tensor sums = s.slices[0] + matmul(h, s.invariant[0]) + s.invariant[1];
+        Tensor state = rounded ? RoundedToRange(c, h) : h;
+        Tensor sums = s.slices[0] + matmul(state, s.invariant[0]) + s.invariant[1];
         auto part = [&](int64_t gate) { return narrow(sums, -1, gate * n, n); };  // i, o, f, c
         Tensor in = part(0), out = part(1), forget = part(2);
         bool peeps = d.peephole.defined();

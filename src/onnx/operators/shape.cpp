@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "onnx/file.h"
+#include "onnx/narrow.h"
 #include "onnx/operators/families.h"
 
 namespace hammock::onnx {
@@ -84,15 +86,6 @@ Values Transpose(Call& c) {
 }
 
 Values Concat(Call& c) {
-  if (c.At(0).kind == Value::Kind::kStrings) {
-    std::vector<std::string> all;
-    for (size_t i = 0; i < c.size(); ++i) {
-      const Strings& part = c.Texts(i);
-      if (part.sizes.size() != 1) c.Unsupported("string tensors of rank {}", part.sizes.size());
-      all.insert(all.end(), part.elements.begin(), part.elements.end());
-    }
-    return {Value::Text(Dims(static_cast<int64_t>(all.size())), all)};
-  }
   std::vector<Tensor> tensors = c.Tensors();
   int64_t axis = Wrapped(c, c.Int("axis", c.opset() < 4 ? 1 : 0), tensors.at(0).dim());
   // PyTorch skips empty vectors; here their other sizes count as well, which is the same.
@@ -261,12 +254,13 @@ Values Tile(Call& c) {
 }
 
 HostTensor ElementsOf(const format::Tensor& tensor) {
-  Shape shape(DTypeOfElement(tensor.element), Dims(tensor.dims));
-  if (static_cast<uint64_t>(shape.bytes()) != tensor.bytes.size()) {
-    Throw(ErrorCode::kParse, "a tensor of {} with {} bytes", shape.to_string(),
-          tensor.bytes.size());
-  }
-  return HostTensor::Copy(shape, tensor.bytes.data());
+  format::Tensor copy = tensor;
+  return TakeElements(copy, "");
+}
+
+Value WithElement(Value value, int32_t element) {
+  if (IsNarrow(element)) value.element = element;
+  return value;
 }
 
 Values ConstantOf(Call& c) {
@@ -276,7 +270,7 @@ Values ConstantOf(Call& c) {
       if (tensor.element == format::kString) {
         return {Value::Text(Dims(tensor.dims), tensor.strings)};
       }
-      return {Value::Known(ElementsOf(tensor))};
+      return {WithElement(Value::Known(ElementsOf(tensor)), tensor.element)};
     }
     if (a.name == "value_float")
       return {Value::Known(HostTensor::From(Scalar(a.f).To(DType::kF32)))};
@@ -299,7 +293,9 @@ Values ConstantOfShape(Call& c) {
   Dims sizes(c.Ints(0));
   if (!value || value->tensors.empty()) return {zeros(sizes, DType::kF32, c.device())};
   HostTensor element = ElementsOf(value->tensors[0]);
-  return {full(sizes, element.at(0), element.dtype(), c.device())};
+  if (element.numel() != 1) c.Fail("the value has {} elements", element.numel());
+  return {WithElement(full(sizes, element.at(0), element.dtype(), c.device()),
+                      value->tensors[0].element)};
 }
 
 Values Range(Call& c) {

@@ -13,12 +13,31 @@ using Table = std::map<std::pair<std::string_view, std::string_view>, std::vecto
 
 Table MakeTable() {
   Table table;
-  for (std::span<const Operator> family :
-       {ElementwiseOperators(), ShapeOperators(),     IndexOperators(),    ReduceOperators(),
-        MatmulOperators(),      ConvOperators(),      PoolOperators(),     NormOperators(),
-        AttentionOperators(),   RecurrentOperators(), ControlOperators(),  SequenceOperators(),
-        QuantizeOperators(),    ImageOperators(),     LossOperators(),     SignalOperators(),
-        RandomOperators(),      TextOperators(),      LearningOperators(), ContribOperators()}) {
+  for (std::span<const Operator> family : {ElementwiseOperators(),
+                                           ShapeOperators(),
+                                           IndexOperators(),
+                                           ReduceOperators(),
+                                           MatmulOperators(),
+                                           ConvOperators(),
+                                           PoolOperators(),
+                                           NormOperators(),
+                                           AttentionOperators(),
+                                           RecurrentOperators(),
+                                           ControlOperators(),
+                                           SequenceOperators(),
+                                           QuantizeOperators(),
+                                           ImageOperators(),
+                                           LossOperators(),
+                                           SignalOperators(),
+                                           RandomOperators(),
+                                           TextOperators(),
+                                           LearningOperators(),
+                                           ContribOperators(),
+                                           DecodeOperators(),
+                                           MapOperators(),
+                                           SvmOperators(),
+                                           ContribAttentionOperators(),
+                                           ContribQuantizeOperators()}) {
     for (const Operator& op : family) table[{op.domain, op.name}].push_back(&op);
   }
   return table;

@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <cmath>
+#include <cstdlib>
 #include <map>
 #include <regex>
 
@@ -172,6 +174,44 @@ Values TfIdfVectorizer(Call& c) {
   }
   return {Value::Known(HostTensor::From(result, rows ? Dims{count, width} : Dims(width)))};
 }
+
+/// As ONNX Runtime prints numbers.
+std::string TextOf(const Scalar& number, DType dtype) {
+  if (!IsFloat(dtype)) return std::to_string(number.ToInt());
+  double value = number.ToDouble();
+  if (std::isnan(value)) return "NaN";
+  if (std::isinf(value)) return value < 0 ? "-INF" : "INF";
+  return dtype == DType::kF64 ? fmt::format("{:.17g}", value) : fmt::format("{:.8g}", value);
+}
+
+double NumberOf(const Call& c, const std::string& text) {
+  char* end = nullptr;
+  double value = std::strtod(text.c_str(), &end);  // knows INF and NaN in any case
+  if (text.empty() || end != text.c_str() + text.size()) c.Fail("'{}' is no number", text);
+  return value;
+}
+
+}  // namespace
+
+Value CastOfText(const Call& c) {
+  auto element = static_cast<int32_t>(c.Int("to", 0));
+  if (c.At(0).kind == Value::Kind::kStrings) {
+    const Strings& texts = c.Texts(0);
+    if (element == format::kString) return c.At(0);
+    HostTensor numbers(Shape(DTypeOfElement(element), texts.sizes));
+    for (size_t i = 0; i < texts.elements.size(); ++i) {
+      Scalar number(NumberOf(c, texts.elements[i]));
+      numbers.set(static_cast<int64_t>(i), number.To(numbers.dtype()));
+    }
+    return Value::Known(numbers);
+  }
+  HostTensor host = c.Host(0);
+  std::vector<std::string> texts;
+  for (int64_t i = 0; i < host.numel(); ++i) texts.push_back(TextOf(host.at(i), host.dtype()));
+  return Value::Text(host.shape().sizes(), std::move(texts));
+}
+
+namespace {
 
 constexpr Operator kRows[] = {
     {"RegexFullMatch", 20, kNewestOpset, RegexFullMatch, Needs::kScope},

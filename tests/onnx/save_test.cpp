@@ -1,0 +1,160 @@
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "hammock/hammock.h"
+#include "onnx/models.h"
+#include "ops/primitives/loop.h"
+
+namespace hammock::onnx {
+namespace {
+
+using namespace testing;  // NOLINT: the models
+
+class OnnxSave : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!why_absent().empty()) GTEST_SKIP() << why_absent();
+  }
+  void TearDown() override { std::filesystem::remove(path_); }
+
+  using Function = std::function<Any(const std::vector<Any>&)>;
+
+  /// Traces a function, writes it, reads it back, and expects equal results.
+  void ExpectSame(const Function& function, const std::vector<Tensor>& inputs, int opset = 17) {
+    Module module("Written");
+    std::string schema = "forward(";
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      schema += fmt::format("{}Tensor x{}", i > 0 ? ", " : "", i);
+    }
+    module.define(schema + ") -> Any",
+                  [&](Module&, const std::vector<Any>& args) { return function(args); });
+    std::vector<Any> args(inputs.begin(), inputs.end());
+    Any expected = function(args);
+    module.trace("forward", args);
+    save(module, path_, opset);
+    Any actual = load(path_)->run_method("forward", args);
+    Compare(actual, expected);
+  }
+
+  std::string path_ = ::testing::TempDir() + "onnx_saved.onnx";
+
+ private:
+  static void Compare(const Any& actual, const Any& expected) {
+    if (expected.IsTensor()) {
+      Tensor a = actual.ToTensor(), e = expected.ToTensor();
+      ASSERT_EQ(a.shape(), e.shape());
+      EXPECT_TRUE(allclose(a.to(f64), e.to(f64), 1e-5, 1e-6, true)) << ToText(a) << ToText(e);
+      return;
+    }
+    ASSERT_EQ(actual.ToList().size(), expected.ToList().size());
+    for (size_t i = 0; i < expected.ToList().size(); ++i) {
+      Compare(actual.ToList()[i], expected.ToList()[i]);
+    }
+  }
+  static std::string ToText(const Tensor& x) {
+    return ::testing::PrintToString(x.to(f64).to_vector<double>()) + "\n";
+  }
+};
+
+Tensor Of(const Any& any) { return any.ToTensor(); }
+
+TEST_F(OnnxSave, GraphsAreReadBack) {
+  ModulePtr module = Load(Linear());
+  EXPECT_THROW(save(*module, path_), ValueError);  // no graph yet
+  trace(*module);
+  save(*module, path_);
+  ModulePtr again = load(path_);
+  EXPECT_EQ(again->named_parameters()[0].first, "fc.weight");
+  EXPECT_EQ(inputs(*again)[0].name, "x");
+  EXPECT_FALSE(inputs(*again)[0].dims[0].size);  // still free
+  Tensor y = again->run_method("forward", {ones({5, 4})}).ToTensor();
+  EXPECT_EQ(y.sizes(), (Dims{5, 3}));
+  EXPECT_EQ(y[4].to_vector<float>(), (std::vector<float>{23, 0, 30}));
+}
+
+TEST_F(OnnxSave, OpsThatAreNotWrittenAreListed) {
+  Module module("Products");
+  module.define("forward(Tensor x) -> Tensor", [](Module&, const std::vector<Any>& args) {
+    return Any(cumprod(lgamma(args[0].ToTensor()), 0));
+  });
+  module.trace("forward", {ones({4})});
+  try {
+    save(module, path_);
+    FAIL() << "it was written";
+  } catch (const NotSupported& error) {
+    EXPECT_NE(error.message().find("lgamma: 1"), std::string::npos) << error.message();
+    EXPECT_NE(error.message().find("scan (kind prod): 1"), std::string::npos) << error.message();
+  }
+}
+
+TEST_F(OnnxSave, Opsets) {
+  ModulePtr module = Load(Linear());
+  trace(*module);
+  for (int opset = 14; opset <= 20; ++opset) {
+    save(*module, path_, opset);
+    EXPECT_EQ(load(path_)->run_method("forward", {ones({1, 4})}).ToTensor().to_vector<float>(),
+              (std::vector<float>{23, 0, 30}))
+        << opset;
+  }
+  EXPECT_THROW(save(*module, path_, 13), NotSupported);
+  EXPECT_THROW(save(*module, path_, 21), NotSupported);
+}
+
+TEST_F(OnnxSave, SortsScansAndScatters) {
+  Tensor x = tensor({3.0, 1.0, 2.0, 5.0, 4.0, 0.5}).reshape({2, 3});
+  ExpectSame(
+      [](const std::vector<Any>& args) {
+        auto [values, index] = sort(Of(args[0]), 1, true);
+        auto [top, at] = topk(Of(args[0]), 2, 1);
+        return Any::Tuple({values, index, top, at, cumsum(Of(args[0]), 1)});
+      },
+      {x});
+  Tensor index = tensor({0, 2, 2, 1, 0, 0}).reshape({2, 3}).to(i64);
+  for (int opset : {17, 20}) {
+    ExpectSame(
+        [](const std::vector<Any>& args) {
+          return Any(scatter_add(zeros({2, 3}), 1, Of(args[1]), Of(args[0])));
+        },
+        {x, index}, opset);
+  }
+}
+
+TEST_F(OnnxSave, NumbersAndTruth) {
+  Tensor x = tensor({-2.5, -1.0, 0.0, 0.7, 2.5, 7.0});
+  ExpectSame(
+      [](const std::vector<Any>& args) {
+        Tensor a = Of(args[0]);
+        return Any::Tuple({trunc(a), log2(abs(a) + 1), log10(abs(a) + 1), erfc(a), hypot(a, a),
+                           fmax(a, log(a)), any(a > 3), all(a > 3), floor_divide(a, 2), gelu(a),
+                           gelu(a, "tanh"), where(a > 0, a > 1, a < -1)});
+      },
+      {x});
+  ExpectSame(
+      [](const std::vector<Any>& args) {
+        Tensor a = Of(args[0]);
+        return Any::Tuple({bitwise_and(a, 6), bitwise_xor(a, 3), floor_divide(a, 3)});
+      },
+      {tensor({-7, -1, 0, 5, 9}).to(i64)}, 18);
+}
+
+TEST_F(OnnxSave, LoopsAndBranches) {
+  Tensor x = tensor({1.0, 2.0, 3.0, 4.0}).reshape({2, 2}), h = tensor({0.5, -0.5});
+  ExpectSame(
+      [](const std::vector<Any>& args) {
+        ops::LoopOperands operands;
+        operands.carried = {Of(args[1])};
+        operands.stacked = {Of(args[0])};
+        operands.invariant = {Of(args[0]) * 2};
+        std::vector<Tensor> results =
+            ops::Loop(2, operands, [](const ops::LoopStep& s) -> std::vector<Tensor> {
+              Tensor next = s.carried[0] * 2 + s.slices[0] + s.invariant[0][0];
+              return {next, next * s.index};
+            });
+        return Any::Tuple({results[0], results[1]});
+      },
+      {x, h});
+}
+
+}  // namespace
+}  // namespace hammock::onnx

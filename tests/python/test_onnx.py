@@ -1,0 +1,104 @@
+"""ONNX files in Python, beside PyPI's onnx and onnxruntime where they are installed."""
+
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import hammock as hm
+
+DATA = pathlib.Path(__file__).parent.parent / "onnx" / "data"
+MODELS = pathlib.Path(__file__).parent.parent.parent.parent / "shared" / "suites" / "models"
+pytestmark = pytest.mark.skipif(bool(hm._hammock.onnx_why_absent()), reason="there is no plug-in for ONNX files")
+
+
+def test_a_file_is_a_program():
+    program = hm.onnx.load(DATA / "linear.onnx")
+    assert hm.onnx.inputs(program) == [("x", "float", ("batch", 4))]
+    assert [name for name, _, _ in hm.onnx.outputs(program)] == ["y"]
+    assert program(hm.ones(2, 4)).numpy().tolist() == [[23.0, 0.0, 30.0]] * 2
+    again = hm.onnx.load((DATA / "linear.onnx").read_bytes())
+    assert again(hm.ones(1, 4)).shape == (1, 3)
+
+
+def test_its_parameters_learn():
+    program = hm.onnx.load(DATA / "linear.onnx")
+    parameters = program.named_parameters()
+    assert list(parameters) == ["fc.weight", "fc.bias"]
+    optimizer = hm.optim.SGD(list(parameters.values()), lr=0.01)
+    x, target = hm.ones(1, 4), hm.tensor([[1.0, 0.0, 2.0]])
+    losses = []
+    for _ in range(20):
+        optimizer.zero_grad()
+        loss = ((program(x) - target) ** 2).mean()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    assert losses[-1] < 0.05 * losses[0]
+
+
+def test_it_is_written_back(tmp_path):
+    program = hm.onnx.load(DATA / "linear.onnx")
+    hm.onnx.trace(program)
+    hm.onnx.save(program, tmp_path / "again.onnx")
+    again = hm.onnx.load(tmp_path / "again.onnx")
+    x = hm.randn(5, 4)
+    assert hm.allclose(again(x), program(x))
+    assert hm.onnx.inputs(again) == hm.onnx.inputs(program)
+
+
+def test_errors_name_what_is_wrong(tmp_path):
+    with pytest.raises(ValueError, match="no ONNX file"):
+        hm.onnx.load(b"\x08\xff\xff")
+    with pytest.raises(TypeError, match="input 'x'"):
+        hm.onnx.load(DATA / "linear.onnx")(hm.ones(2, 4, dtype=hm.float64))
+    with pytest.raises(ValueError, match="no input 'z' to fix"):
+        hm.onnx.load(DATA / "linear.onnx", fixed={"z": 1})
+    assert ("", "Conv", 1) in [row[:3] for row in hm.onnx.operators()]
+
+
+BESIDE = """
+import sys, numpy
+order, model = sys.argv[1].split(","), sys.argv[2]
+for name in order:
+    globals()[name] = __import__(name)
+x = numpy.ones((2, 4), numpy.float32)
+session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
+program = hammock.onnx.load(model)
+onnx.checker.check_model(onnx.load(model))
+numpy.testing.assert_allclose(program(hammock.asarray(x)).numpy(), session.run(None, {"x": x})[0])
+hammock.onnx.trace(program)
+"""
+
+
+@pytest.mark.parametrize("order", ["onnx,onnxruntime,hammock", "hammock,onnxruntime,onnx"])
+def test_other_libraries_of_onnx_live_in_the_process(order):
+    pytest.importorskip("onnx")
+    pytest.importorskip("onnxruntime")
+    subprocess.run([sys.executable, "-c", BESIDE, order, str(DATA / "linear.onnx")], check=True)
+
+
+@pytest.mark.parametrize("device", ["reference", "cpu"])
+def test_all_node_cases_of_onnx(device):
+    onnx = pytest.importorskip("onnx")
+    suite = os.environ.get("ONNX_SUITE", "")
+    if not onnx.__version__.startswith("1.22.") or not os.path.exists(suite):
+        pytest.skip("the list is for onnx 1.22")
+    if device not in [each.split(":")[0] for each in hm.devices()]:
+        pytest.skip(f"there is no device {device}")
+    cases = pathlib.Path(onnx.__file__).parent / "backend" / "test" / "data" / "node"
+    done = subprocess.run([suite, str(cases), "--device", device, "--known", str(DATA.parent / "known_failures.txt")],
+                          capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert float(re.search(r"cases pass \(([0-9.]+)%\)", done.stdout)[1]) > 98.5
+
+
+@pytest.mark.skipif(not MODELS.exists(), reason="the models lie beside the checkout")
+def test_a_real_model():
+    program = hm.onnx.load(MODELS / "mnist_cntk" / "model.onnx")
+    scores = program(hm.zeros(1, 1, 28, 28))
+    assert scores.shape == (1, 10) and np.isfinite(scores.numpy()).all()
