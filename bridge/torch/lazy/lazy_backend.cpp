@@ -194,7 +194,8 @@ std::vector<BackendDataPtr> LazyBackend::ExecuteComputation(ComputationPtr compu
   for (hammock::Tensor& tensor : tensors) {
     std::vector<int64_t> sizes = tensor.sizes().vec();
     Shape shape(FromDType(tensor.dtype()), sizes);
-    data.push_back(std::make_shared<LazyData>(std::move(tensor), shape, device));
+    at::Tensor shared = on.type() == "cpu" ? ShareTensor(tensor) : at::Tensor();
+    data.push_back(std::make_shared<LazyData>(std::move(tensor), shared, shape, device));
   }
   return data;
 }

@@ -13,20 +13,20 @@ void LazyData::Assign(const torch::lazy::BackendData& other) {
   const auto& given = static_cast<const LazyData&>(other);
   if (&given == this) return;
   std::scoped_lock lock(mutex_, given.mutex_);
-  host_ = given.host_;
+  TSData::Assign(other);
   value_ = given.value_;
 }
 
 bool LazyData::HasValue() const {
   std::lock_guard lock(mutex_);
-  return value_.defined() || host_.defined() || scalar.has_value();
+  return value_.defined() || TSData::HasValue() || scalar.has_value();
 }
 
 hammock::Tensor LazyData::value(const hammock::Device& device) {
   std::lock_guard lock(mutex_);
   if (!value_.defined()) {
-    TORCH_CHECK(host_.defined(), "a value of ", shape(), " is used before it was computed");
-    value_ = ImportTensor(host_, device);
+    TORCH_CHECK(data().defined(), "a value of ", shape(), " is used before it was computed");
+    value_ = ImportTensor(data(), device);
   }
   return value_;
 }
@@ -35,7 +35,7 @@ at::Tensor LazyData::tensor() {
   std::lock_guard lock(mutex_);
   if (value_.defined()) return ShareTensor(value_);
   if (scalar.has_value()) return at::scalar_tensor(*scalar, at::TensorOptions(scalar->type()));
-  return host_;
+  return data();
 }
 
 Any LazyData::number() {

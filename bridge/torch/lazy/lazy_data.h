@@ -17,8 +17,8 @@
 namespace hammock_torch {
 
 /// A value on Hammock's device, a tensor of the host that was not uploaded yet, or a number. It is
-/// a TSData because PyTorch's lowering of parameters casts to that. Tensors are uploaded when a
-/// computation first uses them, and read back when PyTorch asks for the tensor; both are kept.
+/// a TSData because PyTorch's lowering and its Python bindings cast to that and read its tensor.
+/// Tensors are uploaded when a computation first uses them, and read when PyTorch asks for them.
 /// May be used by several threads.
 class LazyData : public torch::lazy::TSData {
  public:
@@ -26,10 +26,11 @@ class LazyData : public torch::lazy::TSData {
       : TSData(number, device) {}
   LazyData(const at::Tensor& tensor, const torch::lazy::Shape& shape,
            const torch::lazy::BackendDevice& device)
-      : TSData(shape, device), host_(tensor) {}
-  LazyData(hammock::Tensor value, const torch::lazy::Shape& shape,
+      : TSData(tensor, shape, device) {}
+  /// A computed value; `tensor` shares its memory, or is undefined where the device has its own.
+  LazyData(hammock::Tensor value, const at::Tensor& tensor, const torch::lazy::Shape& shape,
            const torch::lazy::BackendDevice& device)
-      : TSData(shape, device), value_(std::move(value)) {}
+      : TSData(tensor, shape, device), value_(std::move(value)) {}
   /// A placeholder, to be assigned.
   LazyData(const torch::lazy::Shape& shape, const torch::lazy::BackendDevice& device)
       : TSData(shape, device) {}
@@ -45,7 +46,6 @@ class LazyData : public torch::lazy::TSData {
 
  private:
   mutable std::mutex mutex_;
-  at::Tensor host_;
   hammock::Tensor value_;
 };
 
