@@ -120,7 +120,7 @@ class LazyBackend : public torch::lazy::BackendImplInterface {
     for (const ComputationPtr& instance : instances) {
       ++counts.compiles;
       std::lock_guard lock(counts.mutex);
-      counts.last_graph = static_cast<LazyComputation&>(*instance).graph()->toString();
+      counts.last_graph = instance->to_string();
     }
     return instances;
   }

@@ -36,6 +36,7 @@ class LazyData : public torch::lazy::TSData {
       : TSData(shape, device) {}
 
   void Assign(const torch::lazy::BackendData& other) override;
+  /// False for numbers: PyTorch asks that way whether there is a tensor.
   bool HasValue() const override;
   /// On the device.
   hammock::Tensor value(const hammock::Device& device);
@@ -49,13 +50,18 @@ class LazyData : public torch::lazy::TSData {
   hammock::Tensor value_;
 };
 
-/// A lowered graph; programs are made for each device that runs it.
+/// A lowered graph; programs are made for each device that runs it. The graph that PyTorch sees
+/// (`graph()`, which `torch._lazy.computation.run_cached_graph` executes) is a call of this object.
 class LazyComputation : public torch::lazy::TSComputation {
  public:
   LazyComputation(const std::shared_ptr<torch::jit::Graph>& graph,
                   std::vector<torch::lazy::Shape> parameters,
                   std::vector<torch::lazy::Shape> results);
+  ~LazyComputation() override;
 
+  /// The graph of aten ops.
+  const torch::jit::Graph& lowered() const { return *lowered_; }
+  const std::string to_string() const override { return lowered_->toString(); }
   const std::vector<torch::lazy::Shape>& parameter_shapes() const override { return parameters_; }
   /// Of the first result; a computation without results has none.
   const torch::lazy::Shape& result_shape() const override;
@@ -67,6 +73,12 @@ class LazyComputation : public torch::lazy::TSComputation {
   bool IsNumber(size_t parameter) const { return numbers_[parameter]; }
 
  private:
+  LazyComputation(const std::shared_ptr<torch::jit::Graph>& graph, int64_t number,
+                  std::vector<torch::lazy::Shape> parameters,
+                  std::vector<torch::lazy::Shape> results);
+
+  const int64_t number_;
+  std::shared_ptr<torch::jit::Graph> lowered_;
   std::vector<torch::lazy::Shape> parameters_, results_;
   std::vector<bool> numbers_;
   std::mutex mutex_;
