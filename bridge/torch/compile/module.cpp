@@ -1,6 +1,7 @@
 // hammock_torch._C: programs that Python builds from an FX graph, op by op, and calls with tensors.
 // Nothing is written as text and parsed again; a call unpacks its arguments where they lie.
 
+#include <ATen/core/dispatch/Dispatcher.h>
 #include <hammock/executor.h>
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/utils/pybind.h>

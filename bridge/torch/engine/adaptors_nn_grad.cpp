@@ -250,7 +250,6 @@ Any GridSamplerBackward(Call c) {
 // ---- Embeddings: grad, indices, num_weights, padding_idx, scale_grad_by_freq
 
 Any EmbeddingDenseBackward(Call c) {
-  if (c.flag(4)) throw Unsupported("embedding_dense_backward with scale_grad_by_freq");
   const Tensor &grad = c.tensor(0), &indices = c.tensor(1);
   int64_t width = grad.size(-1), padding = c.integer(3);
   Tensor rows = hammock::reshape(grad, {indices.numel(), width});
@@ -258,6 +257,12 @@ Any EmbeddingDenseBackward(Call c) {
   if (padding >= 0) {
     Tensor keep = hammock::unsqueeze(hammock::ne(flat, padding), 1);
     rows = hammock::where(keep, rows, hammock::zeros_like(rows));
+  }
+  if (c.flag(4)) {  // divided by how often each index occurs
+    Tensor none = hammock::zeros({c.integer(2)}, grad.dtype(), CurrentDevice());
+    Tensor counts = hammock::index_add(
+        none, 0, flat, hammock::ones({flat.numel()}, grad.dtype(), CurrentDevice()));
+    rows = rows / hammock::unsqueeze(hammock::index_select(counts, 0, flat), 1);
   }
   Tensor zeros = hammock::zeros({c.integer(2), width}, grad.dtype(), CurrentDevice());
   return hammock::index_add(zeros, 0, flat, rows);

@@ -4,6 +4,8 @@
 #include <hammock/ir/function.h>
 #include <hammock/ops.h>
 
+#include <map>
+
 #include "engine/adaptor.h"
 #include "engine/scope.h"
 
@@ -52,9 +54,55 @@ Any AsStrided(Call c) {
   return hammock::as_strided(flat, c.ints(1), c.ints(2), offset);
 }
 
+/// Of each element of a strided view, where it lies.
+std::vector<int64_t> Places(const std::vector<int64_t>& sizes, const std::vector<int64_t>& strides,
+                            int64_t offset) {
+  std::vector<int64_t> places = {offset};
+  for (size_t d = 0; d < sizes.size(); ++d) {
+    std::vector<int64_t> longer;
+    for (int64_t place : places) {
+      for (int64_t i = 0; i < sizes[d]; ++i) longer.push_back(place + i * strides[d]);
+    }
+    places = std::move(longer);
+  }
+  return places;
+}
+
+/// Where elements of the view share places, the last one stays, as in PyTorch's loop.
+Tensor ScatterLast(const Tensor& base, const Tensor& source, const std::vector<int64_t>& places) {
+  std::map<int64_t, int64_t> last;
+  for (size_t i = 0; i < places.size(); ++i) last[places[i]] = static_cast<int64_t>(i);
+  std::vector<int64_t> to, from;
+  for (auto [place, element] : last) {
+    to.push_back(place);
+    from.push_back(element);
+  }
+  hammock::Dims count = {static_cast<int64_t>(to.size())};
+  Tensor chosen = hammock::index_select(hammock::reshape(source, {-1}), 0,
+                                        hammock::tensor(from, count, std::nullopt, CurrentDevice()));
+  return hammock::put(base, hammock::tensor(to, count, std::nullopt, CurrentDevice()), chosen);
+}
+
+bool Overlaps(const std::vector<int64_t>& sizes, const std::vector<int64_t>& strides) {
+  std::vector<std::pair<int64_t, int64_t>> dims;
+  for (size_t d = 0; d < sizes.size(); ++d) {
+    if (sizes[d] > 1) dims.emplace_back(strides[d], sizes[d]);
+  }
+  std::sort(dims.begin(), dims.end());
+  int64_t reach = 0;  // of the dims with smaller strides
+  for (auto [stride, size] : dims) {
+    if (stride <= reach) return true;
+    reach += stride * (size - 1);
+  }
+  return false;
+}
+
 Any AsStridedScatter(Call c) {
   Tensor base = hammock::clone(hammock::contiguous(c.tensor(0)));
   int64_t offset = c.none(4) ? 0 : c.integer(4);
+  if (Overlaps(c.ints(2), c.ints(3))) {
+    return ScatterLast(base, c.tensor(1), Places(c.ints(2), c.ints(3), offset));
+  }
   Tensor view = hammock::as_strided(base, c.ints(2), c.ints(3), offset);
   hammock::copy_(view, c.tensor(1));
   return base;

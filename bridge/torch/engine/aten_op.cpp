@@ -224,6 +224,14 @@ void AtenOp::FindCandidates(const std::string& name) {
                    [](const Candidate& a, const Candidate& b) { return a.score < b.score; });
 }
 
+/// Whether a record returns as many values; one that returns Any or a list says nothing of it.
+bool AtenOp::SameResults(const OpDef& record) const {
+  const hammock::FunctionSchema& schema = record.info().schema;
+  size_t ours = schema.returns().size(), theirs = schema_.returns().size();
+  bool open = schema.variadic_returns() || (ours == 1 && schema.returns()[0].base == Base::kAny);
+  return open || ours == theirs;
+}
+
 std::optional<AtenOp::Candidate> AtenOp::Match(const OpDef& record) const {
   const auto& theirs = schema_.arguments();
   const auto& ours = record.info().schema.arguments();
@@ -232,9 +240,10 @@ std::optional<AtenOp::Candidate> AtenOp::Match(const OpDef& record) const {
   candidate.sources.assign(ours.size(), -1);
   std::vector<bool> used(theirs.size());
   candidate.score = 10 * static_cast<int>(ours.size());
-  auto join = [&](size_t i, size_t j) {
+  if (!SameResults(record)) return std::nullopt;
+  auto join = [&](size_t i, size_t j, int furthest) {
     int distance = Distance(theirs[j].type(), ours[i].type, ours[i].name);
-    if (distance < 0) return false;
+    if (distance < 0 || distance > furthest) return false;
     candidate.sources[i] = static_cast<int>(j);
     candidate.score += distance;
     used[j] = true;
@@ -243,7 +252,7 @@ std::optional<AtenOp::Candidate> AtenOp::Match(const OpDef& record) const {
   for (size_t i = 0; i < ours.size(); ++i) {
     for (size_t j = 0; j < theirs.size(); ++j) {
       if (used[j] || !SameName(ours[i].name, theirs[j].name())) continue;
-      if (!join(i, j)) return std::nullopt;
+      if (!join(i, j, 3)) return std::nullopt;
       break;
     }
   }
@@ -251,7 +260,7 @@ std::optional<AtenOp::Candidate> AtenOp::Match(const OpDef& record) const {
   for (size_t i = 0; i < ours.size(); ++i) {
     if (candidate.sources[i] >= 0 || ours[i].keyword_only) continue;
     while (next < theirs.size() && (used[next] || IsIgnored(theirs[next].name()))) ++next;
-    bool joined = next < theirs.size() && !theirs[next].kwarg_only() && join(i, next);
+    bool joined = next < theirs.size() && !theirs[next].kwarg_only() && join(i, next, 1);
     if (!joined && !ours[i].default_value && !ours[i].type.optional) return std::nullopt;
   }
   for (size_t j = 0; j < theirs.size(); ++j) {

@@ -47,6 +47,7 @@ class AtenOp {
 
   explicit AtenOp(const c10::FunctionSchema& schema);
   void FindCandidates(const std::string& name);
+  bool SameResults(const hammock::OpDef& record) const;
   std::optional<Candidate> Match(const hammock::OpDef& record) const;
   /// The arguments for a record, or nothing and the reason.
   std::optional<std::vector<hammock::Any>> Bind(const Candidate& candidate,

@@ -1,11 +1,11 @@
 #include "engine/fallback.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+#include <hammock/config.h>
+#include <hammock/option.h>
 #include <hammock/ops/view.h>
 
-#include <atomic>
-#include <cstdlib>
-#include <cstring>
 #include <mutex>
 
 #include "engine/scope.h"
@@ -15,15 +15,13 @@ namespace hammock_torch {
 
 using hammock::Any;
 
-namespace {
+constinit hammock::config::Option<bool> kStrict({
+    .name = "torch.strict",
+    .default_value = false,
+    .doc = "Ops of PyTorch that Hammock lacks are errors, instead of running by PyTorch on the CPU.",
+});
 
-std::atomic<bool>& Strict() {
-  static std::atomic<bool> strict = [] {
-    const char* value = std::getenv("HAMMOCK_TORCH_STRICT");
-    return value && std::strcmp(value, "") != 0 && std::strcmp(value, "0") != 0;
-  }();
-  return strict;
-}
+namespace {
 
 struct FallbackLog {
   std::mutex mutex;
@@ -44,8 +42,8 @@ void Count(const std::string& op, const std::string& why) {
 
 }  // namespace
 
-bool IsStrict() { return Strict(); }
-void SetStrict(bool strict) { Strict() = strict; }
+bool IsStrict() { return hammock::config::Get<kStrict>(); }
+void SetStrict(bool strict) { hammock::config::Set<kStrict>(strict); }
 
 std::map<std::string, int64_t> FallbackCounts() {
   FallbackLog& log = TheLog();

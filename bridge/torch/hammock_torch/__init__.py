@@ -6,11 +6,12 @@
 tensor([2., 2., 2.])
 """
 
+import ctypes as _ctypes
 import os as _os
 
 import torch as _torch
 
-from ._build_info import torch_version as _built_for
+from ._build_info import libhammock as _libhammock, torch_version as _built_for
 
 if not _torch.__version__.startswith(_built_for + "."):
     raise ImportError(
@@ -18,6 +19,9 @@ if not _torch.__version__.startswith(_built_for + "."):
         f"{_torch.__version__}: install it again with `pip install ./bridge/torch`"
     )
 
+# By itself first: PyTorch contains a oneDNN of its own, whose symbols must not take the place of
+# those that Hammock's was built with.
+_ctypes.CDLL(_libhammock)
 _torch.ops.load_library(
     _os.path.join(_os.path.dirname(__file__), "libhammock_torch.so")
 )

@@ -86,7 +86,14 @@ class Delegate : public torch::jit::PyTorchBackendInterface {
       torch::jit::ConstantPropagation(lowered);
       torch::jit::EliminateDeadCode(lowered);
       std::vector<c10::TypePtr> results;
-      for (const torch::jit::Value* output : lowered->outputs()) results.push_back(output->type());
+      for (const torch::jit::Value* output : lowered->outputs()) {
+        auto tuple = output->type()->cast<c10::TupleType>();
+        if (tuple && lowered->outputs().size() == 1) {
+          for (const c10::TypePtr& item : tuple->elements()) results.push_back(item);
+        } else {
+          results.push_back(output->type());
+        }
+      }
       handles.insert(name, c10::IValue(c10::make_intrusive<Method>(
                                name, ProgramOf(*lowered, DeviceOf(entry.value())), parameters,
                                std::move(results))));
@@ -102,6 +109,10 @@ class Delegate : public torch::jit::PyTorchBackendInterface {
     for (const c10::IValue& input : method->parameters) given.push_back(FromIValue(input, device));
     std::vector<Any> computed = method->program.Run(given);
     given.clear();
+    // A method that returns a tuple returns its items.
+    if (computed.size() == 1 && computed[0].kind() == Any::Kind::kTuple) {
+      computed = hammock::AnyList(computed[0].ToList());
+    }
     std::vector<hammock::Tensor> tensors;
     for (const Any& value : computed) {
       if (value.IsTensor()) tensors.push_back(value.ToTensor());

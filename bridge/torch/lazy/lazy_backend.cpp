@@ -120,7 +120,7 @@ class LazyBackend : public torch::lazy::BackendImplInterface {
     for (const ComputationPtr& instance : instances) {
       ++counts.compiles;
       std::lock_guard lock(counts.mutex);
-      counts.last_graph = static_cast<LazyComputation&>(*instance).graph()->toString();
+      counts.last_graph = instance->to_string();
     }
     return instances;
   }
@@ -194,7 +194,8 @@ std::vector<BackendDataPtr> LazyBackend::ExecuteComputation(ComputationPtr compu
   for (hammock::Tensor& tensor : tensors) {
     std::vector<int64_t> sizes = tensor.sizes().vec();
     Shape shape(FromDType(tensor.dtype()), sizes);
-    data.push_back(std::make_shared<LazyData>(std::move(tensor), shape, device));
+    at::Tensor shared = on.type() == "cpu" ? ShareTensor(tensor) : at::Tensor();
+    data.push_back(std::make_shared<LazyData>(std::move(tensor), shared, shape, device));
   }
   return data;
 }

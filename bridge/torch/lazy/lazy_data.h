@@ -17,8 +17,8 @@
 namespace hammock_torch {
 
 /// A value on Hammock's device, a tensor of the host that was not uploaded yet, or a number. It is
-/// a TSData because PyTorch's lowering of parameters casts to that. Tensors are uploaded when a
-/// computation first uses them, and read back when PyTorch asks for the tensor; both are kept.
+/// a TSData because PyTorch's lowering and its Python bindings cast to that and read its tensor.
+/// Tensors are uploaded when a computation first uses them, and read when PyTorch asks for them.
 /// May be used by several threads.
 class LazyData : public torch::lazy::TSData {
  public:
@@ -26,15 +26,17 @@ class LazyData : public torch::lazy::TSData {
       : TSData(number, device) {}
   LazyData(const at::Tensor& tensor, const torch::lazy::Shape& shape,
            const torch::lazy::BackendDevice& device)
-      : TSData(shape, device), host_(tensor) {}
-  LazyData(hammock::Tensor value, const torch::lazy::Shape& shape,
+      : TSData(tensor, shape, device) {}
+  /// A computed value; `tensor` shares its memory, or is undefined where the device has its own.
+  LazyData(hammock::Tensor value, const at::Tensor& tensor, const torch::lazy::Shape& shape,
            const torch::lazy::BackendDevice& device)
-      : TSData(shape, device), value_(std::move(value)) {}
+      : TSData(tensor, shape, device), value_(std::move(value)) {}
   /// A placeholder, to be assigned.
   LazyData(const torch::lazy::Shape& shape, const torch::lazy::BackendDevice& device)
       : TSData(shape, device) {}
 
   void Assign(const torch::lazy::BackendData& other) override;
+  /// False for numbers: PyTorch asks that way whether there is a tensor.
   bool HasValue() const override;
   /// On the device.
   hammock::Tensor value(const hammock::Device& device);
@@ -45,17 +47,21 @@ class LazyData : public torch::lazy::TSData {
 
  private:
   mutable std::mutex mutex_;
-  at::Tensor host_;
   hammock::Tensor value_;
 };
 
-/// A lowered graph; programs are made for each device that runs it.
+/// A lowered graph; programs are made for each device that runs it. The graph that PyTorch sees
+/// (`graph()`, which `torch._lazy.computation.run_cached_graph` executes) is a call of this object.
 class LazyComputation : public torch::lazy::TSComputation {
  public:
   LazyComputation(const std::shared_ptr<torch::jit::Graph>& graph,
                   std::vector<torch::lazy::Shape> parameters,
                   std::vector<torch::lazy::Shape> results);
+  ~LazyComputation() override;
 
+  /// The graph of aten ops.
+  const torch::jit::Graph& lowered() const { return *lowered_; }
+  const std::string to_string() const override { return lowered_->toString(); }
   const std::vector<torch::lazy::Shape>& parameter_shapes() const override { return parameters_; }
   /// Of the first result; a computation without results has none.
   const torch::lazy::Shape& result_shape() const override;
@@ -67,6 +73,12 @@ class LazyComputation : public torch::lazy::TSComputation {
   bool IsNumber(size_t parameter) const { return numbers_[parameter]; }
 
  private:
+  LazyComputation(const std::shared_ptr<torch::jit::Graph>& graph, int64_t number,
+                  std::vector<torch::lazy::Shape> parameters,
+                  std::vector<torch::lazy::Shape> results);
+
+  const int64_t number_;
+  std::shared_ptr<torch::jit::Graph> lowered_;
   std::vector<torch::lazy::Shape> parameters_, results_;
   std::vector<bool> numbers_;
   std::mutex mutex_;
