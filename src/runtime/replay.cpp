@@ -128,15 +128,16 @@ void FindDying(Step& step, const std::vector<bool>& released, bool may_wait) {
   step.donated.resize(count);
   auto operands = step.recipe->operands();
   DyingArguments dying(step);
-  std::vector<const Node*> updated;
+  std::vector<const Node*> updated, sorted;
+  for (const Node::Operand& operand : operands) sorted.push_back(operand.node);
+  std::ranges::sort(sorted);
   for (size_t i = 0; i < released.size() && i < count; ++i) {
     if (!released[i]) continue;
     Node* node = operands[i].node;
-    auto uses = std::count_if(operands.begin(), operands.end(),
-                              [&](const Node::Operand& operand) { return operand.node == node; });
     if (!MayDonate(*node, *step.arguments[i], *step.compiled->device)) continue;
+    const auto uses = static_cast<uint32_t>(std::ranges::equal_range(sorted, node).size());
     // The recipe and the tensor that lets go refer to the node.
-    dying.Add(i, node, step.arguments[i], static_cast<uint32_t>(uses) + 1);
+    dying.Add(i, node, step.arguments[i], uses + 1);
     updated.push_back(node);
   }
   std::ranges::sort(updated);

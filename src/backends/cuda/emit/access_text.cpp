@@ -74,9 +74,16 @@ std::string AccessText::Index(int i, bool in_loop) const {
                      across() ? fmt::format(" + v * (long long){}", LineStep(i)) : "");
 }
 
+std::string AccessText::Element(int i) const {
+  return IsShared(i) ? fmt::format("m{}[e % {}]", i, config_.vector) : fmt::format("m{}[e]", i);
+}
+
 std::string AccessText::SlotColumn() const {
   switch (config_.way) {
     case Way::kMap:
+      if (config_.line_slots) {
+        return fmt::format("((I)blockIdx.x * {} + thread) * {}", config_.threads, config_.vector);
+      }
       return fmt::format("(((I)blockIdx.x * {} + s) * {} + thread) * {}", config_.slots,
                          config_.threads, config_.vector);
     case Way::kTile:
@@ -113,8 +120,9 @@ std::string AccessText::Transfer(int i, std::string_view verb) const {
                        config_.vector, ArgumentText(indices_.Access(i)), i, elements);
   }
   const std::string step = Step(i);
-  const std::string offset =
+  std::string offset =
       step == "(I)1" ? fmt::format("p{} + at", i) : fmt::format("p{} + at * {}", i, step);
+  if (config_.line_slots && !IsShared(i)) offset += " + down * " + LineStep(i);
   if (wide)
     return fmt::format("{}_some<{}>({}, count, {});", verb, config_.vector, offset, elements);
   return fmt::format("{}_apart<{}>({}, {}, count, {});", verb, config_.vector, offset,

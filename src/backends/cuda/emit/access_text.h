@@ -25,6 +25,12 @@ class AccessText {
     return !config_.is_transposed.empty() && config_.is_transposed[access];
   }
 
+  /// Whether its elements are the same in all lines, and loaded before the first.
+  bool IsShared(int access) const {
+    return config_.line_slots && of(access).kind == compiler::Access::Kind::kBuffer &&
+           of(access).row == compiler::Stride::kZero;
+  }
+
   /// The line that defines p{access}, the address of the line's first element; empty if it has
   /// none.
   std::string Address(int access) const;
@@ -36,6 +42,8 @@ class AccessText {
   std::string RowElement(int access) const;
   /// The index that an access of kind kIndex stands for.
   std::string Index(int access, bool in_loop) const;
+  /// Element e of this thread, as it is in memory.
+  std::string Element(int access) const;
   /// The column of slot s in this round.
   std::string SlotColumn() const;
   /// Loads or stores, by `verb`, the first `count` elements of slot s.

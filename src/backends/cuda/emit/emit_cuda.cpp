@@ -78,10 +78,11 @@ class Emitter {
     Line("const int thread = threadIdx.{};", across() ? "y" : "x");
     if (config_.way == Way::kTile) return OpenTiles();
     if (config_.way == Way::kMap) {
+      if (config_.line_slots) LoadShared();
       Begin(
           fmt::format("for (I line = (I)blockIdx.y * {0} + threadIdx.y; line < lines; line += "
                       "(I)gridDim.y * {0})",
-                      config_.lines));
+                      config_.lines * (config_.line_slots ? config_.slots : 1)));
     } else {
       Line("I line = ((I)blockIdx.x * {} + threadIdx.{}){};", config_.lines, across() ? "x" : "y",
            across() ? fmt::format(" * {}", config_.vector) : "");
@@ -102,6 +103,18 @@ class Emitter {
     Line("unsigned* const arrived = (unsigned*){};",
          ArgumentText(indices().Counters(accesses_.count())));
   }
+  /// The elements that all lines share, before the first of them.
+  void LoadShared() {
+    Line("const int s = 0, count = {};", config_.vector);
+    Line("const I at = {};", accesses_.SlotColumn());
+    for (int i = 0; i < accesses_.count(); ++i) {
+      if (!accesses_.IsShared(i)) continue;
+      Address(i);
+      Line("{} m{}[{}];", MemoryType(AccessOf(i).dtype), i, config_.vector);
+      Line("{}", accesses_.Transfer(i, "load"));
+    }
+  }
+
   std::string LineArray() const { return across() ? fmt::format("[{}]", config_.vector) : ""; }
 
   void Close() {
@@ -178,7 +191,9 @@ class Emitter {
          config_.outer_dims == 0 ? "line" : "line % (I)" + ArgumentText(indices().rows));
     if (config_.outer_dims > 0) Line("I rest = line / (I){};", ArgumentText(indices().rows));
     OuterIndices();
-    for (int i = 0; i < accesses_.count(); ++i) Address(i);
+    for (int i = 0; i < accesses_.count(); ++i) {
+      if (!accesses_.IsShared(i)) Address(i);
+    }
   }
   void OuterIndices() {
     for (int d = config_.outer_dims; d-- > 0;) {
@@ -206,6 +221,7 @@ class Emitter {
       if (instr.level != Level::kElement || instr.access < 0) continue;
       if (instr.kind != Kind::kLoad && instr.kind != Kind::kStore) continue;
       if (stage >= 0 && instr.stage != stage) continue;
+      if (accesses_.IsShared(instr.access)) continue;
       if (!declared.insert(instr.access).second) continue;
       Line("{} m{}[{}];", MemoryType(AccessOf(instr.access).dtype), instr.access, elements());
     }
@@ -336,6 +352,7 @@ class Emitter {
       if (instr.kind != kind || !IsElement(instr, stage)) continue;
       if (config_.whole && AccessOf(instr.access).kind == Access::Kind::kScratch) continue;
       if (kind == Kind::kLoad && config_.whole && held_.contains(instr.access)) continue;
+      if (accesses_.IsShared(instr.access)) continue;
       if (std::count(accesses.begin(), accesses.end(), instr.access) == 0) {
         accesses.push_back(instr.access);
       }
@@ -355,10 +372,18 @@ class Emitter {
       Line("const int count = {}columns > at ? (columns - at > {} ? {} : (int)(columns - at)) : 0;",
            guarded ? "active && " : "", config_.vector, config_.vector);
     }
+    if (config_.line_slots) SlotOfLine(kind);
     for (int access : accesses) {
       Line("{}", accesses_.Transfer(access, kind == Kind::kLoad ? "load" : "store"));
     }
     End();
+  }
+
+  /// Slots behind the last line load the first one's elements again, and store nothing.
+  void SlotOfLine(Kind kind) {
+    const std::string is_line = fmt::format("lines - line > s * {}", config_.lines);
+    if (kind == Kind::kStore) Line("if (!({})) continue;", is_line);
+    Line("const I down = {} ? s * {} : 0;", is_line, config_.lines);
   }
 
   std::string Operand(const Instr& instr, int k) const {
@@ -417,7 +442,7 @@ class Emitter {
     bool in_loop = instr.level == Level::kElement;
     switch (instr.kind) {
       case Kind::kLoad:
-        return scalars_.FromMemory(in_loop ? fmt::format("m{}[e]", instr.access)
+        return scalars_.FromMemory(in_loop ? accesses_.Element(instr.access)
                                    : IsRowScratch(instr)
                                        ? fmt::format("row{}{}", instr.access, across() ? "[v]" : "")
                                        : accesses_.RowElement(instr.access),

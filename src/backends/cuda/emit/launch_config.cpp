@@ -107,6 +107,48 @@ int KeptRegisters(const Kernel& kernel) {
   return std::max(registers, 1);
 }
 
+/// 32-bit registers for one element of each load that is the same for all lines; 0 where there are
+/// none, or where lines have more than elements.
+int SharedRegisters(const Launch& launch) {
+  const Kernel& kernel = *launch.kernel;
+  if (!launch.outer.empty()) return 0;
+  for (const Instr& instr : kernel.instrs) {
+    const bool constant = instr.kind == Instr::Kind::kConstant;
+    if (instr.kind == Instr::Kind::kIndex || (instr.level == Level::kRow && !constant)) return 0;
+    const bool stores = instr.kind == Instr::Kind::kStore;
+    if (stores && kernel.accesses[instr.access].row == Stride::kZero) return 0;
+  }
+  std::vector<bool> used = ElementAccesses(kernel);
+  int registers = 0;
+  for (size_t i = 0; i < kernel.accesses.size(); ++i) {
+    const Access& access = kernel.accesses[i];
+    if (!used[i]) continue;
+    if (access.kind != Access::Kind::kBuffer || access.column != Stride::kOne) return 0;
+    if (access.row == Stride::kZero) registers += BytesOf(access.dtype) > 4 ? 2 : 1;
+  }
+  return registers;
+}
+
+/// Lines that share values along their columns, as channels of images do: a thread has several
+/// lines, and keeps what they share in registers.
+void ShareColumns(const Launch& launch, LaunchConfig& config) {
+  constexpr int kLines = 2;            // at a time
+  constexpr int kMostShared = 80;      // 32-bit registers
+  constexpr int64_t kFewBlocks = 512;  // enough to keep a GPU busy
+  constexpr int64_t kMostRounds = 8;
+  const int shared = SharedRegisters(launch);
+  const int64_t lines = LinesOf(launch);
+  if (shared == 0 || lines < 2 * config.lines * kLines) return;
+  if (launch.columns % (int64_t{config.threads} * config.vector) != 0) return;
+  if (shared * config.vector > kMostShared) return;
+  const int64_t blocks = launch.columns / (int64_t{config.threads} * config.vector) *
+                         Quotient(lines, int64_t{config.lines} * kLines);
+  if (blocks < 2 * kFewBlocks) return;
+  config.line_slots = true;
+  config.slots = kLines;
+  config.line_rounds = static_cast<int>(std::min(blocks / kFewBlocks, kMostRounds));
+}
+
 void ConfigureMap(const Launch& launch, LaunchConfig& config) {
   int64_t lines = LinesOf(launch);
   config.vector = LongestVector(*launch.kernel);
@@ -207,15 +249,28 @@ bool CanSplit(const Kernel& kernel) {
   });
 }
 
+bool ReducesInF64(const Kernel& kernel) {
+  return std::any_of(kernel.instrs.begin(), kernel.instrs.end(), [](const Instr& instr) {
+    return instr.kind == Instr::Kind::kReduce && BytesOf(instr.dtype) > 4;
+  });
+}
+
 void ConfigureColumn(const Launch& launch, LaunchConfig& config) {
   constexpr int kLongPart = 128, kShortPart = 32;  // bytes of a row that a block reads
-  constexpr double kMostRegisters = 48;
+  const double kMostRegisters = ReducesInF64(*launch.kernel) ? 80 : 48;
   constexpr int64_t kManyBlocks = 256;
   const Kernel& kernel = *launch.kernel;
   const int64_t lines = LinesOf(launch);
   config.vector = LongestVector(kernel);
   while (launch.rows % config.vector != 0) config.vector /= 2;
   config.slots = std::min(config.accumulators, 8);
+  // With shorter vectors there is room for more slots, and threads exchange fewer accumulators.
+  auto too_many = [&] {
+    return RegistersAcross(kernel) * config.vector * config.slots > kMostRegisters;
+  };
+  while (ReducesInF64(kernel) && config.vector * NarrowestBytes(kernel) > 4 && too_many()) {
+    config.vector /= 2;
+  }
   const double registers = RegistersAcross(kernel) * config.vector;
   while (config.slots > 1 && registers * config.slots > kMostRegisters) config.slots /= 2;
   config.threads = config.accumulators / config.slots;
@@ -256,7 +311,7 @@ bool IsEven(const Launch& launch, const LaunchConfig& config) {
   if (config.way == LaunchConfig::Way::kTile) return false;
   int64_t round = config.way == LaunchConfig::Way::kColumn
                       ? int64_t{config.accumulators}
-                      : int64_t{config.threads} * config.slots * config.vector;
+                      : int64_t{config.threads} * config.column_slots() * config.vector;
   return launch.columns > 0 && launch.columns % round == 0;
 }
 
@@ -266,13 +321,18 @@ int64_t AccumulatorsOf(int64_t extent) {
   return std::min<int64_t>(PowerAtLeast(extent), kMostAccumulators);
 }
 
-LaunchConfig ConfigureLaunch(const Launch& launch) {
+namespace {
+
+LaunchConfig Configure(const Launch& launch, bool joint) {
   const Kernel& kernel = *launch.kernel;
   LaunchConfig config;
   config.outer_dims = static_cast<int>(launch.outer.size());
   config.wide_index = NeedsWideIndex(launch);
   if (kernel.stages == 1 && !kernel.HasReduction()) {
-    if (!ConfigureTile(launch, config)) ConfigureMap(launch, config);
+    if (!ConfigureTile(launch, config)) {
+      ConfigureMap(launch, config);
+      if (!joint) ShareColumns(launch, config);
+    }
   } else {
     config.accumulators = static_cast<int>(AccumulatorsOf(launch.columns));
     config.way = kernel.lanes_along_rows ? LaunchConfig::Way::kColumn : LaunchConfig::Way::kRow;
@@ -289,8 +349,12 @@ LaunchConfig ConfigureLaunch(const Launch& launch) {
   return config;
 }
 
+}  // namespace
+
+LaunchConfig ConfigureLaunch(const Launch& launch) { return Configure(launch, /*joint=*/false); }
+
 LaunchConfig ConfigureJointLaunch(const Launch& launch, int block_threads) {
-  LaunchConfig config = ConfigureLaunch(launch);
+  LaunchConfig config = Configure(launch, /*joint=*/true);
   if (config.way == LaunchConfig::Way::kMap && LinesOf(launch) == 1) {
     config.vector = LongestVector(*launch.kernel);
     config.threads = block_threads;
@@ -309,9 +373,10 @@ Grid GridOf(const Launch& launch, const LaunchConfig& config) {
   Grid grid;
   switch (config.way) {
     case LaunchConfig::Way::kMap:
-      grid.x = static_cast<unsigned>(
-          Quotient(launch.columns, int64_t{config.threads} * config.slots * config.vector));
-      grid.y = static_cast<unsigned>(std::min<int64_t>(Quotient(lines, config.lines), kMostGridY));
+      grid.x = static_cast<unsigned>(Quotient(
+          launch.columns, int64_t{config.threads} * config.column_slots() * config.vector));
+      grid.y = static_cast<unsigned>(std::min<int64_t>(
+          Quotient(lines, int64_t{config.lines} * config.lines_of_thread()), kMostGridY));
       break;
     case LaunchConfig::Way::kTile:
       grid.x = static_cast<unsigned>(Quotient(launch.columns, kTileSide));
@@ -399,9 +464,9 @@ std::string ToText(const LaunchConfig& config) {
     wide += transposed ? 't' : config.is_wide[i] ? 'w' : '-';
   }
   return fmt::format(
-      "{} outer {} {} vector {} threads {} lines {} slots {}{}{}{} accumulators {} {}\n",
+      "{} outer {} {} vector {} threads {} lines {} {}slots {}{}{}{} accumulators {} {}\n",
       ways[static_cast<int>(config.way)], config.outer_dims, config.wide_index ? "i64" : "i32",
-      config.vector, config.threads, config.lines, config.slots,
+      config.vector, config.threads, config.lines, config.line_slots ? "line " : "", config.slots,
       config.passes > 1 ? fmt::format(" {} {}", config.split ? "split" : "passes", config.passes)
                         : "",
       config.whole ? " whole" : "", config.even ? " even" : "", config.accumulators, wide);

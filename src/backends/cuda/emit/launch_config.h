@@ -41,6 +41,8 @@ struct LaunchConfig {
   int threads = 256;          ///< along the columns
   int lines = 1;              ///< of a block; in kColumn, vectors of lines
   int slots = 1;              ///< vectors of a thread, in one round
+  bool line_slots = false;    ///< in kMap, slots are lines; what all lines share is loaded once
+  int line_rounds = 1;        ///< of each thread, with `line_slots`
   int passes = 1;             ///< over a line, each for some of its accumulators
   bool split = false;         ///< passes are blocks
   bool whole = false;         ///< one round covers a row: values for later stages stay in registers
@@ -51,6 +53,8 @@ struct LaunchConfig {
 
   bool maps() const { return way == Way::kMap || way == Way::kTile; }
   int block_threads() const { return threads * lines; }
+  int column_slots() const { return line_slots ? 1 : slots; }  ///< vectors of one line
+  int lines_of_thread() const { return line_slots ? slots * line_rounds : 1; }
   bool operator==(const LaunchConfig&) const = default;
 };
 

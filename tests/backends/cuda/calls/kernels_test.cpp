@@ -8,6 +8,8 @@
 #include <map>
 
 #include "backends/cuda/calls/kernel_tests.h"
+#include "backends/cuda/emit/launch_config.h"
+#include "compiler/loops/schedule.h"
 #include "compiler/passes/expand.h"
 
 namespace hammock::cuda {
@@ -58,20 +60,49 @@ void ExpectSameBits(const std::string& across, const std::string& along, int64_t
 
 /// The bits are those of sums along rows, however many lanes, slots, threads and passes there are.
 TEST_F(CudaKernels, ColumnsAreReducedAsRowsAre) {
-  auto sum = [](DType dtype, int64_t rows, int64_t columns, int dim) {
+  auto sum = [](DType dtype, int64_t rows, int64_t columns, int dim, DType in = DType::kF32) {
     return fmt::format(R"(
       %0 = input : {0}[{1},{2}]
-      %1 = cast %0 {{dtype=f32}} : f32[{1},{2}]
-      %2 = reduce_sum %1 {{dims=[{3}], keepdim=false}} : f32[{4}]
-      return %2)",
-                       NameOf(dtype), rows, columns, dim, dim == 0 ? columns : rows);
+      %1 = cast %0 {{dtype={5}}} : {5}[{1},{2}]
+      %2 = mul %1, %1 : {5}[{1},{2}]
+      %3 = reduce_sum %1 {{dims=[{3}], keepdim=false}} : {5}[{4}]
+      %4 = reduce_sum %2 {{dims=[{3}], keepdim=false}} : {5}[{4}]
+      %5 = sub %3, %4 : {5}[{4}]
+      %6 = cast %5 {{dtype=f32}} : f32[{4}]
+      return %6)",
+                       NameOf(dtype), rows, columns, dim, dim == 0 ? columns : rows, NameOf(in));
   };
   for (auto [length, width] :
        {std::pair{3, 160}, {8, 64}, {40, 24}, {1000, 8}, {3000, 5}, {2048, 200}, {5000, 16}}) {
     for (DType dtype : {DType::kF32, DType::kBF16}) {
-      ExpectSameBits(sum(dtype, length, width, 0), sum(dtype, width, length, 1), length, width,
-                     false);
+      for (DType in : {DType::kF32, DType::kF64}) {
+        ExpectSameBits(sum(dtype, length, width, 0, in), sum(dtype, width, length, 1, in), length,
+                       width, false);
+      }
     }
+  }
+}
+
+/// Threads that have several lines, the last of which are missing.
+TEST_F(CudaKernels, LinesShareElements) {
+  for (auto [lines, columns] : {std::pair{16389, 256}, {65541, 64}}) {
+    const std::string text = fmt::format(R"(
+      %0 = input : bf16[{0},{1}]
+      %1 = input : f32[{1}]
+      %2 = input : f64[{1}]
+      %3 = cast %0 {{dtype=f32}} : f32[{0},{1}]
+      %4 = broadcast %1 {{sizes=[{0},{1}]}} : f32[{0},{1}]
+      %5 = cast %2 {{dtype=f32}} : f32[{1}]
+      %6 = broadcast %5 {{sizes=[{0},{1}]}} : f32[{0},{1}]
+      %7 = mul %3, %4 : f32[{0},{1}]
+      %8 = sub %7, %6 : f32[{0},{1}]
+      %9 = cast %8 {{dtype=bf16}} : bf16[{0},{1}]
+      return %9, %7)",
+                                         lines, columns);
+    Graph graph = ParseGraph(text);
+    compiler::Schedule schedule = compiler::MakeSchedule(graph, false, false);
+    ASSERT_TRUE(ConfigureLaunch(schedule.commands.back().launch).line_slots);
+    ExpectBits(text);
   }
 }
 

@@ -56,6 +56,23 @@ TEST(EmitCuda, LargeMapsUseWideLoads) {
   EXPECT_TRUE(Has(e.text, "store_some<4>(p1 + at, count, m1 + s * 4);"));
 }
 
+TEST(EmitCuda, ElementsThatAllLinesShareAreLoadedOnce) {
+  Emitted e = Emit(R"(
+    %0 = input : bf16[65536,256]
+    %1 = input : bf16[256]
+    %2 = broadcast %1 {sizes=[65536,256]} : bf16[65536,256]
+    %3 = mul %0, %2 : bf16[65536,256]
+    return %3)");
+  EXPECT_EQ(ToText(e.config),
+            "map outer 0 i32 vector 8 threads 32 lines 8 line slots 2 even accumulators 1 www\n");
+  const size_t shared = e.text.find("load_some<8>(p1 + at, count, m1 + s * 8);");
+  ASSERT_NE(shared, std::string::npos) << e.text;
+  EXPECT_LT(shared, e.text.find("for (I line")) << e.text;
+  EXPECT_TRUE(Has(e.text, "from_bf16(m1[e % 8])"));
+  EXPECT_TRUE(Has(e.text, "load_some<8>(p0 + at + down * (I)words.w[4], count, m0 + s * 8);"));
+  EXPECT_EQ(GridOf(e.launch, e.config).y, 65536u / 8 / 2 / 8);
+}
+
 TEST(EmitCuda, TransposedOperandsAreLoadedInTiles) {
   Emitted e = Emit(R"(
     %0 = input : f32[300,500]
