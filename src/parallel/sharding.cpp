@@ -116,6 +116,7 @@ struct Value {
   Tensor local;
   Shape shape;  // of the whole
   std::vector<Placement> placements;
+  std::string summed_by = {};  // the op that left summands
 };
 
 Dims LocalSizes(const Shape& shape, const Mesh& mesh, const std::vector<Placement>& placements) {
@@ -135,24 +136,17 @@ class Interpreter {
 
   /// Values of the graph's inputs, in order.
   std::vector<Value> Run(const std::vector<Value>& inputs) {
-    NodeMap<std::vector<Value>> values;
-    values.reserve(static_cast<size_t>(graph_.size()));
+    values_.reserve(static_cast<size_t>(graph_.size()));
     size_t next = 0;
     for (const GraphNode& node : graph_.nodes()) {
       if (node.op == &ops::kInput) {
-        values.push_back({inputs[next++]});
-        continue;
+        values_.push_back({inputs[next++]});
+      } else {
+        values_.push_back(RunNode(node));
       }
-      std::vector<Value> in;
-      for (GraphValue input : node.inputs) {
-        in.push_back(input.node ? values[input.node][static_cast<size_t>(input.index)] : Value());
-      }
-      values.push_back(RunNode(node, std::move(in)));
     }
     std::vector<Value> outputs;
-    for (GraphValue output : graph_.outputs()) {
-      outputs.push_back(values[output.node][static_cast<size_t>(output.index)]);
-    }
+    for (GraphValue output : graph_.outputs()) outputs.push_back(*Stored(output));
     return outputs;
   }
 
@@ -167,8 +161,11 @@ class Interpreter {
     }
     auto note = [&](const char* collective) {
       const Shape& sent = value.local.shape();
-      report_.collectives.push_back({collective, mesh_.name(axis), sent.to_string(), sent.bytes(),
-                                     op, reason, WhereText(location)});
+      const bool is_sum = from.kind == Kind::kPartial && !value.summed_by.empty();
+      report_.collectives.push_back(
+          {collective, mesh_.name(axis), sent.to_string(), sent.bytes(), op,
+           is_sum ? fmt::format("{}; the summands are of {}", reason, value.summed_by) : reason,
+           WhereText(location)});
     };
     if (from.kind == Kind::kReplicate) {  // every rank has its part already
       const int64_t part = value.local.size(to.dim) / group.size();
@@ -199,26 +196,30 @@ class Interpreter {
     return value.shape.size(to.dim) % mesh_.size(axis) == 0;
   }
 
-  AxisPlan PlanFor(const GraphNode& node, const std::vector<Value>& in, int axis) const {
-    AxisCall call{graph_, node, mesh_.size(axis), {}};
-    for (const Value& value : in) {
-      call.in.push_back(value.placements.empty() ? replicate()
-                                                 : value.placements[static_cast<size_t>(axis)]);
-    }
-    return PlanAxis(call);
+  Value* Stored(GraphValue value) {
+    return value.node ? &values_[value.node][static_cast<size_t>(value.index)] : nullptr;
   }
 
-  std::vector<Value> RunNode(const GraphNode& node, std::vector<Value> in) {
-    std::vector<Placement> out;
+  /// How the node runs along each axis, and how its results lie.
+  std::vector<AxisPlan> PlansFor(const GraphNode& node, std::vector<Placement>& out) {
+    std::vector<Value> in;  // as planned so far
+    for (GraphValue input : node.inputs) {
+      const Value* value = Stored(input);
+      in.push_back(value ? Value{{}, value->shape, value->placements} : Value());
+    }
     std::vector<AxisPlan> plans;
     for (int axis = 0; axis < mesh_.axes(); ++axis) {
-      AxisPlan plan = PlanFor(node, in, axis);
-      bool possible = true;
+      const auto at = static_cast<size_t>(axis);
+      AxisCall call{graph_, node, mesh_.size(axis), {}};
+      for (const Value& value : in) {
+        call.in.push_back(value.placements.empty() ? replicate() : value.placements[at]);
+      }
+      AxisPlan plan = PlanAxis(call);
+      bool possible = plan.out.kind != Kind::kShard || std::ranges::count(out, plan.out) == 0;
       for (size_t i = 0; i < in.size(); ++i) {
         possible = possible && (in[i].placements.empty() || CanCut(in[i], axis, plan.in[i]));
       }
-      const bool taken = plan.out.kind == Kind::kShard && std::ranges::count(out, plan.out) > 0;
-      if (!possible || taken) {
+      if (!possible) {
         plan = {std::vector<Placement>(in.size(), replicate()),
                 replicate(),
                 "the dim is cut along another axis",
@@ -227,17 +228,52 @@ class Interpreter {
                 false};
       }
       for (size_t i = 0; i < in.size(); ++i) {
-        if (in[i].placements.empty()) continue;
-        Convert(in[i], axis, plan.in[i], node.op->name(), plan.reason, node.location);
+        if (!in[i].placements.empty()) in[i].placements[at] = plan.in[i];
       }
       out.push_back(plan.out);
       plans.push_back(std::move(plan));
     }
+    return plans;
+  }
+
+  /// An operand as the plans want it. A sum is made once for all users, and so is each conversion.
+  Value Operand(const GraphNode& node, size_t operand, const std::vector<AxisPlan>& plans) {
+    Value* stored = Stored(node.inputs[operand]);
+    if (!stored) return {};
+    auto convert = [&](Value& value, int axis) {
+      const AxisPlan& plan = plans[static_cast<size_t>(axis)];
+      Convert(value, axis, plan.in[operand], node.op->name(), plan.reason, node.location);
+    };
+    std::string key =
+        fmt::format("{}.{}", node.inputs[operand].node.number(), node.inputs[operand].index);
+    for (int axis = 0; axis < mesh_.axes(); ++axis) {
+      if (stored->placements[static_cast<size_t>(axis)].kind == Kind::kPartial) {
+        convert(*stored, axis);
+      }
+      key += " " + plans[static_cast<size_t>(axis)].in[operand].to_string();
+    }
+    if (auto found = converted_.find(key); found != converted_.end()) return found->second;
+    Value value = *stored;
+    for (int axis = 0; axis < mesh_.axes(); ++axis) convert(value, axis);
+    converted_.emplace(key, value);
+    return value;
+  }
+
+  std::vector<Value> RunNode(const GraphNode& node) {
+    std::vector<Placement> out;
+    const std::vector<AxisPlan> plans = PlansFor(node, out);
+    std::vector<Value> in;
+    std::string summed_by;
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      in.push_back(Operand(node, i, plans));
+      if (std::ranges::count(in.back().placements, partial()) > 0) summed_by = in.back().summed_by;
+    }
+    if (summed_by.empty()) summed_by = node.op->name();
     LocationOverride scope(node.location);
     std::vector<Tensor> results = Apply(node, in, out, plans);
     std::vector<Value> values;
     for (size_t i = 0; i < results.size(); ++i) {
-      values.push_back({std::move(results[i]), node.types[i], out});
+      values.push_back({std::move(results[i]), node.types[i], out, summed_by});
     }
     for (int axis = 0; axis < mesh_.axes(); ++axis) {
       const auto& reduce = plans[static_cast<size_t>(axis)].reduce;
@@ -299,6 +335,8 @@ class Interpreter {
   const Graph& graph_;
   const Mesh& mesh_;
   ShardingReport& report_;
+  NodeMap<std::vector<Value>> values_;
+  std::map<std::string, Value> converted_;  // by value and placements
 };
 
 }  // namespace

@@ -84,6 +84,34 @@ void DataParallelWithDropout() {
       "data parallel");
 }
 
+/// Gradients of the last layers are sent while others are computed, and the first layers are
+/// computed while others are gathered.
+void Overlapping() {
+  SameAsAlone(
+      [](const Group& group) {
+        manual_seed(3);
+        nn::Sequential net(nn::Linear(16, 96), nn::Tanh(), nn::Linear(96, 96), nn::Tanh(),
+                           nn::Linear(96, 96), nn::Tanh(), nn::Linear(96, 1));
+        net->to(DType::kF64);
+        config::Override buckets("distributed.bucket_bytes", "40000");
+        distributed::DataParallel parallel(*net, group);
+        optim::Adam optimizer(net->parameters(), {.lr = 0.01});
+        Tensor x = Data({32, 16}, 1), y = sin(sum(x, {1}, true));
+        return Train(group, [&](int) {
+          optimizer.zero_grad();
+          Tensor loss = mse_loss(parallel(Mine(x, group)), Mine(y, group));
+          loss.backward();
+          parallel.reduce_gradients();
+          optimizer.step();
+          return loss;
+        });
+      },
+      "overlap");
+  const bool overlaps = zeros({}).device().to_string().starts_with("cpu");
+  Check(!overlaps || metrics::CounterValue("cpu::OverlappedCollectives").value_or(0) >= kSteps,
+        "nothing overlapped");
+}
+
 void ShardedOptimizer(int stage) {
   SameAsAlone(
       [stage](const Group& group) {
@@ -453,6 +481,7 @@ void KilledInSave() {
 
 int main(int, char** argv) {
   return RunScenario({{"data_parallel", DataParallelWithDropout},
+                      {"overlap", Overlapping},
                       {"stage_1", Stage1},
                       {"stage_2", Stage2},
                       {"fully_sharded", FullyShardedTraining},

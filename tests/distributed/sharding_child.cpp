@@ -108,7 +108,8 @@ void ByAnnotation() {
     model[2] = {shard(0)};
     model[5] = model[6] = model[7] = model[9] = {shard(1)};
     model[8] = model[10] = {shard(0)};
-    Sharded(whole, mesh, model, {"dot_general", "index_select"});
+    Sharded(whole, mesh, model,
+            {"summands are of dot_general", "reduces a dim that is cut", "every index may name"});
     // Inputs that are cut without sense give the same results.
     std::vector<std::vector<Placement>> odd(11, {replicate()});
     odd[0] = {shard(0)};

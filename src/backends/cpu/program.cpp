@@ -305,30 +305,32 @@ void Program::Run(std::span<char* const> inputs, std::span<char* const> outputs,
     ThreadPool::Cancellable cancellable(any ? nullptr : ThreadPool::Cancellable::Flag());
     return RunProfiled(buffers, arena, in_place, *profile);
   }
-  RunningCollectives collectives;
+  std::optional<RunningCollectives> collectives;
+  if (!overlap_.empty()) [[unlikely]]
+    collectives.emplace();
   const bool timed = config::Get<kTimeKernels>();
   const std::atomic<bool>* cancel = ThreadPool::Cancellable::Flag();
   for (size_t i = 0; i < commands_.size();) {
     size_t end = timed ? i + 1 : facts_->group_last[i] + 1;
     if (end > in_place) {
       cancel = nullptr;
-      collectives.AwaitAll();  // what can fail does so before
+      if (collectives) collectives->AwaitAll();  // what can fail does so before
     }
     ThreadPool::Cancellable cancellable(cancel);
     std::optional<metrics::ScopedTimer> timer;
     if (timed) {
       timer.emplace(metrics::Get<kKernelTimes>(CommandName(i)));
     }
-    if (overlap_.empty()) {
-      RunCommands(i, end, buffers, arena);
+    if (collectives) [[unlikely]] {
+      RunBeside(i, end, buffers, arena, *collectives);
     } else {
-      RunBeside(i, end, buffers, arena, collectives);
+      RunCommands(i, end, buffers, arena);
     }
     if (cancel && cancel->load(std::memory_order_relaxed)) [[unlikely]]
       throw process_exit::Cancelled();
     i = end;
   }
-  collectives.AwaitAll();
+  if (collectives) collectives->AwaitAll();
 }
 
 void Program::FindOverlap(const BufferMap<int64_t>& bytes) {

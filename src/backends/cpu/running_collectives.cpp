@@ -4,8 +4,17 @@
 
 #include "distributed/running_step.h"
 #include "hammock/lazy/run_context.h"
+#include "hammock/metric.h"
 
 namespace hammock::cpu {
+namespace {
+
+constinit const metrics::DeclaredCounter kOverlapped({
+    .name = "cpu::OverlappedCollectives",
+    .doc = "Collectives that were under way while other commands ran.",
+});
+
+}  // namespace
 
 RunningCollectives::~RunningCollectives() {
   if (!thread_.joinable()) return;
@@ -25,6 +34,7 @@ void RunningCollectives::Start(size_t command, std::vector<Range> reads, std::ve
     rounds_ = distributed::StepRounds::Running();
     thread_ = std::thread([this] { Work(); });
   }
+  metrics::Get<kOverlapped>().Add(1);
   running_.push_back({command, std::move(reads), std::move(writes), std::move(run)});
   {
     std::lock_guard lock(mutex_);
