@@ -78,8 +78,9 @@ Tensor ScatterLast(const Tensor& base, const Tensor& source, const std::vector<i
     from.push_back(element);
   }
   hammock::Dims count = {static_cast<int64_t>(to.size())};
-  Tensor chosen = hammock::index_select(hammock::reshape(source, {-1}), 0,
-                                        hammock::tensor(from, count, std::nullopt, CurrentDevice()));
+  Tensor chosen =
+      hammock::index_select(hammock::reshape(source, {-1}), 0,
+                            hammock::tensor(from, count, std::nullopt, CurrentDevice()));
   return hammock::put(base, hammock::tensor(to, count, std::nullopt, CurrentDevice()), chosen);
 }
 

@@ -3,8 +3,8 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 #include <hammock/config.h>
-#include <hammock/option.h>
 #include <hammock/ops/view.h>
+#include <hammock/option.h>
 
 #include <mutex>
 
@@ -18,7 +18,8 @@ using hammock::Any;
 constinit hammock::config::Option<bool> kStrict({
     .name = "torch.strict",
     .default_value = false,
-    .doc = "Ops of PyTorch that Hammock lacks are errors, instead of running by PyTorch on the CPU.",
+    .doc =
+        "Ops of PyTorch that Hammock lacks are errors, instead of running by PyTorch on the CPU.",
 });
 
 namespace {

@@ -72,8 +72,8 @@ std::shared_ptr<torch::jit::Graph> CallOf(const torch::jit::Graph& lowered, int6
   }
   torch::jit::Value* list =
       graph->insertNode(graph->createList(c10::AnyType::get(), inputs))->output();
-  torch::jit::Node* call = graph->insertNode(graph->create(
-      c10::Symbol::fromQualString(kRun), {graph->insertConstant(number), list}));
+  torch::jit::Node* call = graph->insertNode(
+      graph->create(c10::Symbol::fromQualString(kRun), {graph->insertConstant(number), list}));
   call->output()->setType(c10::ListType::ofTensors());
   torch::jit::Node* items =
       graph->insertNode(graph->createListUnpack(call->output(), lowered.outputs().size()));
@@ -104,9 +104,9 @@ void RunComputation(torch::jit::Stack& stack) {
   stack.emplace_back(std::move(results));
 }
 
-const torch::jit::RegisterOperators register_run({torch::jit::Operator(
-    std::string(kRun) + "(int computation, Any[] inputs) -> Tensor[]", RunComputation,
-    c10::AliasAnalysisKind::CONSERVATIVE)});
+const torch::jit::RegisterOperators register_run(
+    {torch::jit::Operator(std::string(kRun) + "(int computation, Any[] inputs) -> Tensor[]",
+                          RunComputation, c10::AliasAnalysisKind::CONSERVATIVE)});
 
 int64_t NextNumber() {
   Computations& computations = TheComputations();

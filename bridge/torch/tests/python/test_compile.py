@@ -1,0 +1,100 @@
+"""torch.compile(backend=hammock) against eager mode: values, gradients, strides, views, writes."""
+
+import copy
+import unittest
+
+import hammock_torch
+import torch
+from hammock_torch.dynamo import hammock
+from torch import nn
+
+
+def models():
+    yield "mlp", nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4)), torch.randn(5, 8)
+    yield "lenet", nn.Sequential(
+        nn.Conv2d(1, 6, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(6, 16, 5), nn.Tanh(),
+        nn.AvgPool2d(2), nn.Flatten(), nn.Linear(400, 10), nn.LogSoftmax(1),
+    ), torch.randn(3, 1, 28, 28)  # fmt: skip
+    yield "batch norm", nn.Sequential(
+        nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.GELU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(),
+        nn.Dropout(0.5), nn.Linear(8, 2),
+    ), torch.randn(4, 3, 9, 9)  # fmt: skip
+    encoder = nn.TransformerEncoderLayer(32, 4, 64, batch_first=True, dropout=0.0)
+    yield "encoder", encoder, torch.randn(2, 7, 32)
+    embedding = nn.Sequential(nn.Embedding(11, 6, padding_idx=2), nn.LayerNorm(6), nn.RMSNorm(6))
+    yield "embedding", embedding, torch.randint(0, 11, (3, 4))
+    last = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.ReLU(), nn.Conv2d(8, 4, 3))
+    yield "channels last", last.to(memory_format=torch.channels_last), torch.randn(2, 3, 8, 8).to(
+        memory_format=torch.channels_last
+    )
+
+
+class Compile(unittest.TestCase):
+    def setUp(self):
+        torch._dynamo.reset()
+        torch.manual_seed(0)
+
+    def test_models_train_as_in_eager_mode(self):
+        for name, model, x in models():
+            with self.subTest(name):
+                torch._dynamo.reset()
+                other = copy.deepcopy(model)
+                compiled = torch.compile(other, backend=hammock)
+                for _ in range(3):
+                    torch.manual_seed(3)
+                    expected = model(x)
+                    torch.manual_seed(3)
+                    actual = compiled(x)
+                    expected.square().mean().backward()
+                    actual.square().mean().backward()
+                torch.testing.assert_close(actual, expected)
+                self.assertEqual(actual.stride(), expected.stride())
+                for a, b in zip(other.parameters(), model.parameters()):
+                    torch.testing.assert_close(a.grad, b.grad)
+        self.assertEqual(hammock_torch.fallbacks(), {})
+
+    def test_sizes_vary(self):
+        def fn(x, w):
+            return torch.softmax(x @ w, -1).sum(0) * x.shape[0]
+
+        compiled = torch.compile(fn, backend=hammock, dynamic=True)
+        w = torch.randn(4, 3)
+        for n in range(2, 30):
+            x = torch.randn(n, 4)
+            torch.testing.assert_close(compiled(x, w), fn(x, w))
+
+    def test_inputs_are_written(self):
+        def fn(x, y):
+            x.add_(y)
+            return x * 2
+
+        x, y = torch.randn(3), torch.randn(3)
+        other = x.clone()
+        torch.testing.assert_close(torch.compile(fn, backend=hammock)(other, y), fn(x, y))
+        torch.testing.assert_close(other, x)
+
+    def test_views_share_memory(self):
+        x = torch.randn(3, 4)
+        for view in torch.compile(lambda x: (x.t(), x[1:], x.reshape(-1)), backend=hammock)(x):
+            self.assertEqual(view.untyped_storage().data_ptr(), x.untyped_storage().data_ptr())
+
+    def test_weights_that_change_are_seen(self):
+        model = nn.Linear(4, 2)
+        compiled = torch.compile(model, backend=hammock)
+        x = torch.randn(5, 4)
+        for _ in range(3):
+            torch.testing.assert_close(compiled(x), model(x))
+            with torch.no_grad():
+                model.weight.mul_(3)
+
+    def test_results_are_nobody_elses(self):
+        compiled = torch.compile(lambda x: (x + 0, x * 1), backend=hammock)
+        x = torch.randn(4)
+        before = x.clone()
+        for result in compiled(x):
+            result.zero_()
+        torch.testing.assert_close(x, before)
+
+
+if __name__ == "__main__":
+    unittest.main()
