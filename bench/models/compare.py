@@ -57,6 +57,20 @@ def main():
     sides = [[arguments.ours, "--mode", mode] for mode in ("recorded", "compiled")]
     sides += [[arguments.peer_python, peers, mode] for mode in arguments.peers.split(",") if mode]
     best, load = {}, []
+
+    def write():
+        run = {
+            "device": arguments.device,
+            "machine": machine(arguments.device),
+            "threads": int(arguments.threads),
+            "date": datetime.date.today().isoformat(),
+            "load": max(load),
+            "results": list(best.values()),
+        }
+        with open(arguments.out, "w") as file:
+            json.dump(run, file, indent=1)
+            file.write("\n")
+
     for _ in range(arguments.rounds):
         for row in rows:
             for side in sides:
@@ -65,17 +79,7 @@ def main():
                     key = (line["row"], line["side"])
                     if key not in best or line.get("ms", 1e30) < best[key].get("ms", 1e30):
                         best[key] = line
-    run = {
-        "device": arguments.device,
-        "machine": machine(arguments.device),
-        "threads": int(arguments.threads),
-        "date": datetime.date.today().isoformat(),
-        "load": max(load) if load else 0,
-        "results": list(best.values()),
-    }
-    with open(arguments.out, "w") as file:
-        json.dump(run, file, indent=1)
-        file.write("\n")
+                write()  # a run that is cut short leaves what it has
 
 
 if __name__ == "__main__":
