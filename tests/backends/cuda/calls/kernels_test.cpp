@@ -9,8 +9,8 @@
 
 #include "backends/cuda/calls/kernel_tests.h"
 #include "backends/cuda/emit/launch_config.h"
-#include "compiler/loops/schedule.h"
 #include "compiler/passes/expand.h"
+#include "hammock/compiler/schedule.h"
 
 namespace hammock::cuda {
 namespace {
