@@ -26,9 +26,9 @@ TEST(DelayGathers, PutsGathersOneAheadOfTheirUse) {
     %4 = all_gather %0 {group="g", size=2} : f32[4]
     %5 = all_gather %1 {group="g", size=2} : f32[4]
     %6 = mul %3, %4 : f32[4]
-    %7 = all_gather %2 {group="g", size=2} : f32[4]
-    %8 = mul %6, %5 : f32[4]
-    %9 = mul %8, %7 : f32[4]
+    %7 = mul %6, %5 : f32[4]
+    %8 = all_gather %2 {group="g", size=2} : f32[4]
+    %9 = mul %7, %8 : f32[4]
     return %9)")));
 }
 
