@@ -98,6 +98,16 @@ def test_all_node_cases_of_onnx(device):
 
 
 @pytest.mark.skipif(not MODELS.exists(), reason="the models lie beside the checkout")
+def test_onnx_runtime_runs_what_is_written(tmp_path):
+    pytest.importorskip("onnxruntime")
+    suite = os.environ.get("ONNX_SUITE", "")
+    if not os.path.exists(suite):
+        pytest.skip("there is no hammock-onnx-suite")
+    subprocess.run([suite, str(MODELS), "--save", str(tmp_path)], check=True)
+    subprocess.run([sys.executable, "-B", str(DATA.parent / "runtime_judge.py"), str(tmp_path), str(MODELS)], check=True)
+
+
+@pytest.mark.skipif(not MODELS.exists(), reason="the models lie beside the checkout")
 def test_a_real_model():
     program = hm.onnx.load(MODELS / "mnist_cntk" / "model.onnx")
     scores = program(hm.zeros(1, 1, 28, 28)).detach()
