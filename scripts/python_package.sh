@@ -13,7 +13,7 @@ build="$(cd "${1:?needs the build directory}" && pwd)"
 python="${PYTHON:-python3}"
 folder="$build/python"
 venv="$folder/venv"
-packages=(nanobind numpy pytest hypothesis mypy pyright nbclient ipykernel onnx onnxruntime)
+packages=(nanobind numpy pytest hypothesis mypy pyright nbclient ipykernel "onnx==1.22.0" onnxruntime)
 
 skip() { echo "the Python package is skipped: $1"; exit 77; }
 
@@ -25,7 +25,7 @@ headers="$("$python" -c 'import sysconfig; print(sysconfig.get_path("include"))'
 if [ ! -x "$venv/bin/python" ]; then
   "$python" -m venv "$venv" > /dev/null || skip "$python cannot make a virtual environment"
 fi
-if ! "$venv/bin/python" -c "import $(IFS=,; echo "${packages[*]}")" 2> /dev/null; then
+if ! "$venv/bin/python" -c "import $(IFS=,; echo "${packages[*]%%=*}")" 2> /dev/null; then
   "$venv/bin/python" -m pip install -q --disable-pip-version-check "${packages[@]}" > "$folder/pip.log" 2>&1 ||
     skip "pip finds no index with ${packages[*]}; see $folder/pip.log"
 fi

@@ -1,6 +1,7 @@
 /// From code to graphs.
 
 #include <algorithm>
+#include <cctype>
 #include <map>
 
 #include "base/location_scope.h"
@@ -195,6 +196,35 @@ std::vector<Any> Resized(const FunctionSchema& schema, std::vector<Any> args,
   return args;
 }
 
+/// A name that graph text can hold and no other dim has.
+std::string DimName(std::string name, const std::vector<DimParam>& params, size_t own) {
+  for (char& c : name) {
+    if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
+  }
+  if (name.empty() || std::isdigit(static_cast<unsigned char>(name[0]))) name.insert(0, 1, 'n');
+  for (size_t i = 0; i < params.size(); ++i) {
+    if (i != own && params[i].name == name) return DimName(name + "_", params, own);
+  }
+  return name;
+}
+
+/// Gives free dims the names that the caller has for them, where arguments are tensors alone.
+void NameDims(Graph& graph, const FunctionSchema& schema, const std::vector<Any>& args,
+              const std::vector<FreeDim>& free_dims) {
+  if (!std::ranges::all_of(args, [](const Any& arg) { return arg.IsTensor(); })) return;
+  for (const FreeDim& free : free_dims) {
+    auto input = static_cast<size_t>(schema.IndexOf(free.argument));
+    NodeId id = graph.inputs()[input];
+    int dim = free.dim < 0 ? free.dim + graph[id].type().rank() : free.dim;
+    auto expr = graph.dim_exprs.find({id, 0, dim});
+    bool plain = expr != graph.dim_exprs.end() && expr->second.constant == 0 &&
+                 expr->second.terms.size() == 1 && expr->second.terms[0].second == 1;
+    if (!plain) continue;
+    auto own = static_cast<size_t>(expr->second.terms[0].first);
+    graph.dim_params[own].name = DimName(free.name, graph.dim_params, own);
+  }
+}
+
 }  // namespace
 
 Module* TracingRoot() { return tracing_root; }
@@ -218,6 +248,7 @@ GraphBody TraceMethod(Module& self, const Method& method, const std::vector<Any>
   if (general.dim_params.empty()) {
     Throw(ErrorCode::kValue, "{}: its graph does not depend on the free dims", what);
   }
+  NameDims(general, method.schema, args, options.free_dims);
   body.graph = std::make_shared<const Graph>(std::move(general));
   return body;
 }

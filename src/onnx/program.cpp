@@ -33,6 +33,10 @@ template <class Body>
 auto Named(const format::Node& node, Body body) {
   try {
     return body();
+  } catch (const InternalError& error) {
+    // An operator looks at a dim, or an entry of a list, that the file does not have.
+    if (!error.message().ends_with("was asked for")) throw;
+    Throw(ErrorCode::kValue, "onnx: {}: malformed: {}", Described(node), error.message());
   } catch (Error& error) {
     if (!error.message().starts_with("onnx: ")) {
       error.SetMessage(fmt::format("onnx: {}: {}", Described(node), error.message()));

@@ -33,6 +33,29 @@ format::ValueInfo InfoOf(const Graph& graph, GraphValue value, const std::string
   return info;
 }
 
+/// The parameter that a size of an input is; -1 if it is none.
+int PlainParam(const Graph& graph, size_t input, int dim) {
+  auto expr = graph.dim_exprs.find({graph.inputs()[input], 0, dim});
+  bool plain = expr != graph.dim_exprs.end() && expr->second.constant == 0 &&
+               expr->second.terms.size() == 1 && expr->second.terms[0].second == 1;
+  return plain ? expr->second.terms[0].first : -1;
+}
+
+/// Names of the free dims of a prepared graph: those that the traced one has at its inputs.
+std::map<int, std::string> DimNames(const Graph& graph, const Graph& traced) {
+  std::map<int, std::string> names;
+  for (size_t i = 0; i < graph.dim_params.size(); ++i) {
+    names[static_cast<int>(i)] = graph.dim_params[i].name;
+  }
+  for (size_t i = 0; i < graph.inputs().size() && i < traced.inputs().size(); ++i) {
+    for (int d = 0; d < graph[graph.inputs()[i]].type().rank(); ++d) {
+      int own = PlainParam(graph, i, d), before = PlainParam(traced, i, d);
+      if (own >= 0 && before >= 0) names[own] = traced.dim_params[static_cast<size_t>(before)].name;
+    }
+  }
+  return names;
+}
+
 }  // namespace
 
 void save(const Module& module, const std::string& path, int opset, Location at) {
@@ -59,10 +82,7 @@ void save(const Module& module, const std::string& path, int opset, Location at)
   model.graph.name = module.class_name();
   Naming naming{.opset = opset, .outermost = &model.graph};
   Writer writer(graph, model.graph, naming);
-  std::map<int, std::string> dims;
-  for (size_t i = 0; i < graph.dim_params.size(); ++i) {
-    dims[static_cast<int>(i)] = graph.dim_params[i].name;
-  }
+  std::map<int, std::string> dims = DimNames(graph, *body.graph);
   const auto& arguments = module.method("forward").schema.arguments();
   std::vector<DeclaredValue> declared = inputs(module), results = outputs(module);
   for (size_t i = 0; i < graph.inputs().size(); ++i) {

@@ -168,6 +168,8 @@ TEST(Module, FreeDimsOfTwoNamesAndRefusals) {
   module.trace("outer", {ones({2}), ones({3})},
                {.free_dims = {{"a", 0, "rows"}, {"b", 0, "columns"}}});
   EXPECT_EQ(module.run_method("outer", {ones({4}), ones({5})}).ToTensor().sizes(), (Dims{4, 5}));
+  EXPECT_EQ(module.graph_body("outer").graph->dim_params[0].name, "rows");
+  EXPECT_EQ(module.graph_body("outer").graph->dim_params[1].name, "columns");
 }
 
 TEST(Module, RandomMethodsDrawAnewAtEachCall) {

@@ -136,6 +136,21 @@ TEST_F(OnnxBadFiles, WrongTypesNameTheNode) {
   }
 }
 
+TEST_F(OnnxBadFiles, TooFewDimsNameTheNode) {
+  format::Graph graph;
+  graph.inputs = {Info("x", format::kFloat, {}),
+                  Info("w", format::kFloat, {{4, ""}, {1, ""}, {4, ""}})};
+  graph.outputs.push_back(Info("y", format::kFloat, {}));
+  graph.nodes.push_back(Node("CausalConvWithState", {"x", "w"}, {"y", "state"}));
+  ModulePtr module = Load(ModelOf(std::move(graph), 27));
+  try {
+    module->run_method("forward", {tensor(1.0), ones({4, 1, 4})});
+    FAIL() << "it ran";
+  } catch (const ValueError& error) {
+    EXPECT_NE(error.message().find("CausalConvWithState_y"), std::string::npos) << error.message();
+  }
+}
+
 TEST_F(OnnxBadFiles, WrongInputsNameTheInput) {
   ModulePtr module = Load(Linear());
   EXPECT_THROW(module->run_method("forward", {ones({1, 4}, DType::kI64)}), TypeError);
