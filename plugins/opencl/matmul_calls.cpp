@@ -19,17 +19,17 @@ constexpr int kTile = 32;  // rows and columns of a work-group's part of the res
 constexpr int kSide = 8;   // work-items along each
 
 /// a[m, k] times b[k, n] for each batch, summed in the order of k. $A$ and $B$ are elements of
-/// operands at (m, k) and (k, n), w the numbers: m, n, k, those of the operands.
+/// operands at (m, k) and (k, n), w the numbers: m, n, k, those of the operands. A work-item has
+/// four rows of four columns, as vectors: drivers for CPUs keep values over barriers in memory,
+/// arrays too.
 constexpr char kMatMul[] = R"(
-  __local $V$ left[16][33];
-  __local $V$ right[16][33];
+  __local $V$ left[16][36];
+  __local $V$ right[16][36];
   const int x = (int)get_local_id(0), y = (int)get_local_id(1), item = y * 8 + x;
   const long first_n = get_group_id(0) * 32, first_m = get_group_id(1) * 32;
   const long batch = get_group_id(2), ms = w[0], ns = w[1], ks = w[2];
-  $V$ sums[4][4];
-  for (int r = 0; r < 4; ++r) {
-    for (int c = 0; c < 4; ++c) sums[r][c] = 0;
-  }
+  const long w3 = w[3], w4 = w[4], w5 = w[5], w6 = w[6], w7 = w[7], w8 = w[8];
+  $V$4 s0 = 0, s1 = 0, s2 = 0, s3 = 0;
   for (long first_k = 0; first_k < ks; first_k += 16) {
     for (int e = item; e < 512; e += 64) {
       const int row = e / 16, depth = e % 16;
@@ -49,18 +49,22 @@ constexpr char kMatMul[] = R"(
     }
     barrier(CLK_LOCAL_MEM_FENCE);
     for (int depth = 0; depth < 16; ++depth) {
-      $V$ l[4], r[4];
-      for (int c = 0; c < 4; ++c) l[c] = left[depth][y + 8 * c];
-      for (int c = 0; c < 4; ++c) r[c] = right[depth][x + 8 * c];
-      for (int a = 0; a < 4; ++a) {
-        for (int c = 0; c < 4; ++c) sums[a][c] = $SUM$;
-      }
+      const $V$4 l = vload4(y, left[depth]), r = vload4(x, right[depth]);
+      s0 = $SUM0$;
+      s1 = $SUM1$;
+      s2 = $SUM2$;
+      s3 = $SUM3$;
     }
     barrier(CLK_LOCAL_MEM_FENCE);
   }
+  $V$ sums[4][4];
+  vstore4(s0, 0, sums[0]);
+  vstore4(s1, 0, sums[1]);
+  vstore4(s2, 0, sums[2]);
+  vstore4(s3, 0, sums[3]);
   for (int a = 0; a < 4; ++a) {
     for (int c = 0; c < 4; ++c) {
-      const long m = first_m + y + 8 * a, n = first_n + x + 8 * c;
+      const long m = first_m + 4 * y + a, n = first_n + 4 * x + c;
       if (m < ms && n < ns) to[(batch * ms + m) * ns + n] = $TO$;
     }
   }
@@ -81,6 +85,11 @@ void RunMatMul(CallBuilder& call, const Problem& p, const std::string& a, const 
   auto load = [&](const std::string& element) {
     return scalars.Cast(scalars.FromMemory(element, dtype), dtype, sum);
   };
+  // The sums of a row with one more product each.
+  auto next = [&](int row) {
+    return floats ? fmt::format("fma(({0}4)(l.s{1}), r, s{1})", value, row)
+                  : fmt::format("s{0} + l.s{0} * r", row);
+  };
   numbers.insert(numbers.begin(), {p.m, p.n, p.k});
   const std::string type = MemoryType(dtype);
   auto groups = [](int64_t extent) { return static_cast<size_t>((extent + kTile - 1) / kTile); };
@@ -89,7 +98,10 @@ void RunMatMul(CallBuilder& call, const Problem& p, const std::string& a, const 
       Fill(kMatMul, {{"V", value},
                      {"A", load(a)},
                      {"B", Fill(b, {{"VALUE", load("b[at]")}})},
-                     {"SUM", floats ? "fma(l[a], r[c], sums[a][c])" : "sums[a][c] + l[a] * r[c]"},
+                     {"SUM0", next(0)},
+                     {"SUM1", next(1)},
+                     {"SUM2", next(2)},
+                     {"SUM3", next(3)},
                      {"TO", scalars.ToMemory(scalars.Cast("sums[a][c]", sum, result), result)}}),
       {left, right, call.Out()}, std::move(numbers),
       {{groups(p.n) * kSide, groups(p.m) * kSide, static_cast<size_t>(p.batches)},
@@ -167,9 +179,9 @@ void DotGeneral(CallBuilder& call) {
   RunMatMul(call,
             {Product(call.in(0), a_batch), Product(call.in(0), a_free), Product(call.in(1), b_free),
              Product(call.in(0), a_contract)},
-            "a[batch * w[3] + m * w[4] + k * w[5]]",
-            "const long at = batch * w[6] + k * w[7] + n * w[8];\n        value = $VALUE$;",
-            a.memory, b.memory,
+            "a[batch * w3 + m * w4 + k * w5]",
+            "const long at = batch * w6 + k * w7 + n * w8;\n        value = $VALUE$;", a.memory,
+            b.memory,
             {a.strides[0], a.strides[1], a.strides[2], b.strides[0], b.strides[1], b.strides[2]});
 }
 
@@ -218,8 +230,8 @@ void Convolution(CallBuilder& call) {
           : "const long position = rest % v[1] * v[3] - v[4] + tap % v[2] * v[5];\n"
             "          inside = inside && position >= 0 && position < v[0];";
   RunMatMul(call, {input.size(0) * groups, out_channels, positions, in_channels * taps},
-            "a[batch % w[3] * w[4] + m * w[5] + k / w[7] * w[6] + k % w[7]]",
-            Fill(R"(long rest = n, tap = k % w[7], inner = 0, scale = 1;
+            "a[batch % w3 * w4 + m * w5 + k / w7 * w6 + k % w7]",
+            Fill(R"(long rest = n, tap = k % w7, inner = 0, scale = 1;
         bool inside = true;
         for (int d = (int)w[10] - 1; d >= 0; --d) {
           __global const long* v = w + 11 + 6 * d;
@@ -229,7 +241,7 @@ void Convolution(CallBuilder& call) {
           rest /= v[1];
           tap /= v[2];
         }
-        const long at = (batch * w[8] + k / w[7]) * w[9] + inner;
+        const long at = (batch * w8 + k / w7) * w[9] + inner;
         if (inside) value = $VALUE$;)",
                  {{"POSITION", position}}),
             call.In(1), call.In(0), numbers);
