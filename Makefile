@@ -1,7 +1,7 @@
 # The commands people type. CMakePresets.json has the details; `make help` lists the targets.
 JOBS ?= $(shell nproc)
 
-.PHONY: help demo test bench python wheel array-api opencl asan asan_parts tsan faults minimal aarch64 format build deps
+.PHONY: help demo test bench python wheel array-api opencl torch asan asan_parts tsan faults minimal aarch64 format build deps
 .NOTPARALLEL:
 
 help:  ## list the targets
@@ -31,6 +31,9 @@ array-api: build  ## run the array API standard's own tests on the Python packag
 
 opencl: build  ## judge the OpenCL plug-in: conform, the whole golden suites, training runs, measurements
 	@scripts/opencl.sh build
+
+torch: build  ## build bridge/torch for PyTorch 2 from PyPI (an environment of 5 GB), run its tests
+	@scripts/torch_bridge.sh build --pypi
 
 asan:  ## run all tests with the address and undefined-behaviour sanitizers
 	$(call check,asan)

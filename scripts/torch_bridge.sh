@@ -1,0 +1,36 @@
+#!/bin/bash
+# Builds bridge/torch against an installed PyTorch and runs its tests.
+#
+#   scripts/torch_bridge.sh BUILD          Debian's PyTorch 1.13; exits with 77 (skipped) without it
+#   scripts/torch_bridge.sh BUILD --pypi   PyTorch 2 from PyPI, in an environment in BUILD/torch-env (5 GB)
+#
+# BUILD is a build folder of this repository with libhammock in it.
+set -euo pipefail
+
+build=$(realpath "$1")
+source=$(dirname "$(dirname "$(realpath "$0")")")
+options=(-G Ninja "-DHAMMOCK_BUILD_DIR=$build" "-DCMAKE_CXX_FLAGS_RELEASE=-O1")
+if command -v ccache > /dev/null; then options+=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache); fi
+
+if [ "${2:-}" = --pypi ]; then
+  environment=${HAMMOCK_TORCH_ENV:-$build/torch-env}
+  python=$environment/bin/python
+  [ -x "$python" ] || python3 -m venv "$environment"
+  "$python" -c "import torch, numpy" 2> /dev/null || "$python" -m pip install --quiet torch numpy
+  root=$("$python" -c "import torch, os; print(os.path.dirname(torch.__file__))")
+  folder=$build/torch-pypi
+  options+=("-DTORCH_ROOT=$root" -DHAMMOCK_TORCH_PYTHON=ON "-DPython_EXECUTABLE=$python"
+            "-DHAMMOCK_TORCH_TEST_PYTHON=$python")
+else
+  if [ ! -e /usr/include/torch/csrc/lazy/backend/backend_interface.h ]; then
+    echo "torch: skipped: libtorch-dev is not installed"
+    exit 77
+  fi
+  folder=$build/torch-debian
+fi
+
+cmake -S "$source/bridge/torch" -B "$folder" "${options[@]}" > "$build/torch-configure.log" ||
+  { cat "$build/torch-configure.log"; exit 1; }
+grep -E "PyTorch|skipped" "$build/torch-configure.log"
+cmake --build "$folder"
+ctest --test-dir "$folder" --output-on-failure
