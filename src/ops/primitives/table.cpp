@@ -130,6 +130,12 @@ std::vector<const OpDef*> AllOps() {
   add(HistogramOps());
   add(DistanceOps());
   add(UpdateOps());
+  add(PolynomialOps());
+  add(DropoutOps());
+  add(PowerPoolOps());
+  add(RearrangeOps());
+  add(TensorAlgebraOps());
+  add(InPlaceFormOps());
   return all;
 }
 
