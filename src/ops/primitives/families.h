@@ -66,6 +66,7 @@ std::span<const OpDef* const> PowerPoolOps();      // power_pool.cpp
 std::span<const OpDef* const> RearrangeOps();      // rearrange.cpp
 std::span<const OpDef* const> TensorAlgebraOps();  // tensor_algebra.cpp
 std::span<const OpDef* const> InPlaceFormOps();    // in_place_forms.cpp
+std::span<const OpDef* const> SparseMatmulOps();   // sparse_matmul.cpp
 
 }  // namespace hammock::ops
 

@@ -136,6 +136,7 @@ std::vector<const OpDef*> AllOps() {
   add(RearrangeOps());
   add(TensorAlgebraOps());
   add(InPlaceFormOps());
+  add(SparseMatmulOps());
   return all;
 }
 
