@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <concepts>
 #include <cstring>
+#include <type_traits>
 
 #include "backends/cpu/cpu_features.h"
 #include "ops/sparse/sparse_matmul.h"
@@ -78,6 +79,23 @@ struct VectorOf {
       }                                                                                   \
       for (; i < width; ++i) out[i] += x[i] * value;                                      \
     }                                                                                     \
+    /* The largest index, where a negative one is larger than all others. */              \
+    TARGET static uint64_t Highest(const I* index, int64_t count) {                       \
+      using U = std::make_unsigned_t<I>;                                                  \
+      using W = typename VectorOf<U>::Type;                                               \
+      constexpr int64_t kWide = sizeof(W) / sizeof(U);                                    \
+      W highest = {};                                                                     \
+      int64_t i = 0;                                                                      \
+      for (; i + kWide <= count; i += kWide) {                                            \
+        W lanes;                                                                          \
+        std::memcpy(&lanes, index + i, sizeof(W));                                        \
+        highest = lanes > highest ? lanes : highest;                                      \
+      }                                                                                   \
+      U result = 0;                                                                       \
+      for (int64_t k = 0; k < kWide; ++k) result = std::max(result, U{highest[k]});       \
+      for (; i < count; ++i) result = std::max(result, static_cast<U>(index[i]));         \
+      return result;                                                                      \
+    }                                                                                     \
     TARGET static T Dot(const T* a, const T* b, int64_t width) {                          \
       V sums = {};                                                                        \
       int64_t i = 0;                                                                      \
@@ -105,12 +123,13 @@ struct Lines {
   void (*sum)(const T*, int64_t, const I*, const T*, int64_t, T*);
   void (*add)(const T*, T, int64_t, T*);
   T (*dot)(const T*, const T*, int64_t);
+  uint64_t (*highest)(const I*, int64_t);
 
   static const Lines& Get() {
     static const Lines lines = [] {
       auto of = [](auto kind) {
         using Loops = typename decltype(kind)::template Of<T, I>;
-        return Lines{Loops::Sum, Loops::Add, Loops::Dot};
+        return Lines{Loops::Sum, Loops::Add, Loops::Dot, Loops::Highest};
       };
       return HAMMOCK_VISIT_PROCESSOR(of);
     }();
@@ -160,9 +179,8 @@ class SparseCall : public Call {
   template <class I>
   void CheckIndices(const I* indices, const char* what, int64_t extent) const {
     Spread(batch_ * count_, sizeof(I), [&](int64_t begin, int64_t end) {
-      bool bad = false;
-      for (int64_t i = begin; i < end; ++i) bad |= indices[i] < 0 || indices[i] >= extent;
-      if (!bad) return;
+      uint64_t highest = Lines<float, I>::Get().highest(indices + begin, end - begin);
+      if (begin == end || highest < static_cast<uint64_t>(extent)) return;
       for (int64_t i = begin; i < end; ++i) {
         if (indices[i] >= 0 && indices[i] < extent) continue;
         FailNode(node_, ErrorCode::kIndexOutOfRange, "{} {} of element {} is not below {}", what,
