@@ -79,7 +79,7 @@ class Suite:
             if wants:
                 entry["requires_grad"] = True
             line["inputs"].append(entry)
-            group[entry["key"]] = value.numpy()
+            group[entry["key"]] = value.numpy().copy()  # some ops write it
 
         def unbox(value):
             if isinstance(value, torch.Tensor):

@@ -1,8 +1,8 @@
 #pragma once
-/// All that a program needs: tensors and their ops, gradients, vmap, modules and layers,
-/// optimisers, data, files, checkpoints, compiled functions, mixed precision, and the runtime's
-/// settings and metrics. Apart from it are what extends Hammock: backends (lazy/), delegates
-/// (jit/), ops (op_builder.h).
+/// All that a program needs: tensors and their ops, sparse tensors, gradients, vmap, modules and
+/// layers, optimisers, data, files, checkpoints, compiled functions, mixed precision, and the
+/// runtime's settings and metrics. Apart from it are what extends Hammock: backends (lazy/),
+/// delegates (jit/), ops (op_builder.h).
 
 #if __cplusplus < 202002L
 #error "Hammock's headers need C++20: compile with -std=c++20, or link Hammock::hammock in CMake"
@@ -31,6 +31,7 @@
 #include "hammock/print.h"
 #include "hammock/profile.h"
 #include "hammock/random.h"
+#include "hammock/sparse.h"
 #include "hammock/tensor.h"
 #include "hammock/vmap.h"
 

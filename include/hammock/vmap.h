@@ -112,7 +112,8 @@ using TensorFunction = std::function<Tensor(const Tensor&)>;
 
 /// The derivative of every output by every input: [output][input], each of the output's sizes, then
 /// the input's. In reverse mode, which costs a backward pass for each element of the outputs, all
-/// at once.
+/// at once. Of a complex input the function must be holomorphic (one that is not is differentiated
+/// by the parts, view_as_real); complex results of real inputs have complex derivatives.
 HAMMOCK_API std::vector<std::vector<Tensor>> jacrev(const TensorsFn& fn,
                                                     const std::vector<Tensor>& inputs,
                                                     Location at = Location::current());

@@ -94,7 +94,7 @@ pi = 3.141592653589793
 inf = 1e400
 nan = inf - inf
 
-_submodules = ("array_api", "data", "fft", "io", "jit", "nn", "onnx", "optim", "signal")
+_submodules = ("array_api", "data", "fft", "io", "jit", "linalg", "nn", "onnx", "optim", "signal", "sparse", "special")
 
 __version__ = "0.1.0"
 
@@ -105,6 +105,10 @@ def __getattr__(name):
         import importlib
 
         return importlib.import_module("hammock." + name)
+    if name in ("sparse_coo_tensor", "sparse_csr_tensor"):
+        from . import sparse
+
+        return getattr(sparse, name)
     op = None if name.startswith("__") else _hammock.find_op(name)
     if op is not None:
         globals()[name] = op

@@ -68,6 +68,22 @@ def cuda(self, index=0):
     return self.to(f"cuda:{index}")
 
 
+@_method
+def to_sparse(self, max_nnz=None):
+    """The elements that are not zero, as a sparse tensor. Reads their number, unless it is given."""
+    from . import sparse
+
+    return sparse._sparse.to_sparse(self, max_nnz)
+
+
+@_method
+def to_sparse_csr(self, max_nnz=None):
+    """The elements of a matrix that are not zero, row by row."""
+    from . import sparse
+
+    return sparse._sparse.to_sparse_csr(self, max_nnz)
+
+
 # Attributes, as in NumPy and PyTorch; `hm.real(x)` and `hm.imag(x)` are the ops.
 Tensor.real = property(
     lambda self: _hammock.ops["real"](self) if self.dtype in _COMPLEX else self,

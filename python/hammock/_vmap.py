@@ -98,16 +98,41 @@ def _basis(x):
     return eye(x.numel(), dtype=x.dtype, device=x.device).reshape([x.numel(), *x.shape])
 
 
+_COMPLEX = (_hammock.complex64, _hammock.complex128)
+
+
+def _is_complex(x):
+    return x.dtype in _COMPLEX
+
+
+def _need_complex(name, output, variable):
+    if _is_complex(variable) and not _is_complex(output):
+        raise _hammock.TypeError(f"{name}: the result of a complex argument is real; differentiate by its parts, view_as_real")
+
+
 def _rows(output, variables, create_graph, chunk_size):
     """The derivatives of `output` by each of the variables: the output's dims, then the variable's."""
+    for variable in variables:
+        _need_complex("jacrev", output, variable)
     if not output.requires_grad:
-        return [variable.new_zeros([*output.shape, *variable.shape]) for variable in variables]
+        like = output if _is_complex(output) else None
+        return [(like if like is not None else variable).new_zeros([*output.shape, *variable.shape]) for variable in variables]
 
     def pull_back(seed):
         grads = _hammock.grad([output], variables, [seed], True, create_graph, True)
         return [variable.new_zeros(list(variable.shape)) if g is None else g for g, variable in zip(grads, variables)]
 
-    blocks = vmap(pull_back, chunk_size=chunk_size)(_basis(output.detach()))
+    basis = _basis(output.detach())
+    blocks = list(vmap(pull_back, chunk_size=chunk_size)(basis))
+    # Gradients are of PyTorch's convention: of a holomorphic function the derivative's conjugate; of a real argument the
+    # seeds 1 and i give both parts.
+    if _is_complex(output) and not all(map(_is_complex, variables)):
+        imaginary = vmap(pull_back, chunk_size=chunk_size)(basis * 1j)
+    for i, variable in enumerate(variables):
+        if _is_complex(variable):
+            blocks[i] = blocks[i].conj()
+        elif _is_complex(output):
+            blocks[i] = _hammock.ops["complex"](blocks[i], imaginary[i])
     return [block.reshape([*output.shape, *variable.shape]) for block, variable in zip(blocks, variables)]
 
 
@@ -182,6 +207,8 @@ def jacfwd(function, argnums=0, *, chunk_size=None):
                 return _hammock.jvp(flat, leaves, zeros)[1]
 
             found = vmap(push_forward, out_dims=-1, chunk_size=chunk_size)(_basis(leaf.detach()))
+            for column in found:
+                _need_complex("jacfwd", column, leaf)
             columns.append([column.reshape([*column.shape[:-1], *leaf.shape]) for column in found])
         blocks = [_nested(argnums, structure, list(block)) for block in zip(*columns)]
         return unflatten(shape[0], blocks)

@@ -98,6 +98,7 @@ def _make(name, doc):
 SGD = _make("SGD", "Gradient descent: lr, momentum, dampening, weight_decay, nesterov, maximize.")
 Adam = _make("Adam", "Adam: lr, betas, eps, weight_decay, amsgrad, maximize.")
 AdamW = _make("AdamW", "Adam with decoupled weight decay.")
+SparseAdam = _make("SparseAdam", "Adam of the rows that sparse gradients have: lr, betas, eps, maximize.")
 Adamax = _make("Adamax", "Adam by the infinity norm.")
 NAdam = _make("NAdam", "Adam with Nesterov's momentum.")
 RAdam = _make("RAdam", "Rectified Adam.")

@@ -128,6 +128,12 @@ void AddOptim(nb::module_& parent) {
                 HAMMOCK_FIELD(weight_decay), HAMMOCK_FIELD(amsgrad), HAMMOCK_FIELD(maximize)});
   }
   {
+    using O = SparseAdamOptions;
+    AddRule<O>(module, "SparseAdam",
+               {HAMMOCK_FIELD(lr), HAMMOCK_FIELD(beta1), HAMMOCK_FIELD(beta2), HAMMOCK_FIELD(eps),
+                HAMMOCK_FIELD(maximize)});
+  }
+  {
     using O = AdamaxOptions;
     AddRule<O>(module, "Adamax",
                {HAMMOCK_FIELD(lr), HAMMOCK_FIELD(beta1), HAMMOCK_FIELD(beta2), HAMMOCK_FIELD(eps),

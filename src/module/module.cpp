@@ -10,6 +10,7 @@
 #include "hammock/caller_scope.h"
 #include "hammock/ir/graph.h"
 #include "hammock/ops.h"
+#include "hammock/sparse.h"
 #include "hammock/state_dict.h"
 #include "module/module_access.h"
 #include "module/module_hooks.h"
@@ -354,7 +355,10 @@ void Module::apply(const std::function<void(Module&)>& fn) {
 }
 
 void Module::zero_grad() {
-  for (auto& [name, parameter] : named_parameters()) parameter.set_grad({});
+  for (auto& [name, parameter] : named_parameters()) {
+    parameter.set_grad({});
+    sparse::clear_grad(parameter);
+  }
 }
 
 void Module::to(const Device& device, Location at) {

@@ -7,6 +7,7 @@
 #include "hammock/autograd.h"
 #include "hammock/nn/init.h"
 #include "hammock/ops.h"
+#include "hammock/sparse.h"
 #include "nn/call_forward.h"
 #include "nn/given.h"
 
@@ -255,6 +256,7 @@ EmbeddingImpl::EmbeddingImpl(const Options& given) : UnaryLayer("Embedding"), op
 }
 
 Tensor EmbeddingImpl::Run(const Tensor& input) {
+  if (options.sparse) return sparse::embedding(input, weight, options.padding_idx);
   return embedding(input, weight, options.padding_idx);
 }
 

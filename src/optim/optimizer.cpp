@@ -4,6 +4,7 @@
 #include "hammock/autograd.h"
 #include "hammock/ir/node.h"
 #include "hammock/ops.h"
+#include "hammock/sparse.h"
 
 namespace hammock::optim {
 
@@ -91,7 +92,10 @@ StateShapes Optimizer::ExpectedState(const StateShapes&) const { return ShapesOf
 void Optimizer::zero_grad(Location at) {
   LocationScope scope(at);
   for (ParamGroup& group : groups_) {
-    for (Tensor& param : group.params) param.set_grad(Tensor());
+    for (Tensor& param : group.params) {
+      param.set_grad(Tensor());
+      sparse::clear_grad(param);
+    }
   }
 }
 

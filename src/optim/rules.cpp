@@ -9,7 +9,9 @@
 #include "hammock/autograd.h"
 #include "hammock/op_builder.h"
 #include "hammock/ops.h"
+#include "hammock/sparse.h"
 #include "ops/nn/optimizer_updates.h"
+#include "optim/sparse_updates.h"
 #include "runtime/budget.h"
 #include "trace/apply.h"
 
@@ -36,6 +38,7 @@ struct Recipe {
   std::vector<Operand> operands;
   std::vector<Attr> attrs;
   std::vector<const char*> state;
+  SparseGrads sparse = SparseGrads::kRefused;
 };
 
 Recipe RecipeOf(const SGDOptions& o) {
@@ -49,6 +52,7 @@ Recipe RecipeOf(const SGDOptions& o) {
                 {o.nesterov, o.maximize},
                 {}};
   if (averages) recipe.state.push_back("momentum_buffer");
+  if (!averages && o.weight_decay == 0) recipe.sparse = SparseGrads::kTaken;
   return recipe;
 }
 
@@ -63,6 +67,14 @@ Recipe AdamRecipe(const Options& o, bool decoupled) {
 }
 Recipe RecipeOf(const AdamOptions& o) { return AdamRecipe(o, false); }
 Recipe RecipeOf(const AdamWOptions& o) { return AdamRecipe(o, true); }
+
+Recipe RecipeOf(const SparseAdamOptions& o) {
+  return {ops::kAdamUpdate,
+          {kMomentum, kStep, Number(o.beta2), Number(o.eps), kAbsent},
+          {false, o.maximize},
+          {"exp_avg", "exp_avg_sq"},
+          SparseGrads::kOnly};
+}
 
 Recipe RecipeOf(const AdamaxOptions& o) {
   return {ops::kAdamaxUpdate,
@@ -101,7 +113,8 @@ Recipe RecipeOf(const AdagradOptions& o) {
   return {ops::kAdagradUpdate,
           {kStep, Number(o.lr_decay), Number(o.eps), NonZero(o.weight_decay)},
           {o.maximize},
-          {"sum"}};
+          {"sum"},
+          o.weight_decay == 0 ? SparseGrads::kTaken : SparseGrads::kRefused};
 }
 
 Recipe RecipeOf(const AdadeltaOptions& o) {
@@ -147,7 +160,7 @@ void CheckOptions(const Options& o) {
   };
   constexpr double kNone = std::numeric_limits<double>::infinity();
   check("lr", o.lr, kNone);
-  check("weight_decay", o.weight_decay, kNone);
+  if constexpr (requires { o.weight_decay; }) check("weight_decay", o.weight_decay, kNone);
   if constexpr (requires { o.eps; }) check("eps", o.eps, kNone);
   if constexpr (requires { o.momentum; }) check("momentum", o.momentum, kNone);
   if constexpr (requires { o.alpha; }) check("alpha", o.alpha, kNone);
@@ -172,7 +185,8 @@ Rule<Options>::Rule(std::vector<Group<Options>> groups, Location at) {
     AddGroup(group.params, group.options.lr, MomentumOf(group.options));
     options_.push_back(group.options);
     Recipe recipe = RecipeOf(group.options);
-    GroupUpdate update{&recipe.op, {GroupAt(number).lr.tensor()}, recipe.attrs, -1, recipe.state};
+    GroupUpdate update{&recipe.op,   {GroupAt(number).lr.tensor()}, recipe.attrs, -1, recipe.state,
+                       recipe.sparse};
     for (const Operand& operand : recipe.operands) {
       // Numbers are operands too, the same for all parameters: new ones do not recompile.
       if (operand.kind == Operand::kStep)
@@ -219,12 +233,35 @@ void RuleOptimizer::CountSteps(const std::vector<Tensor>& grads) {
   }
 }
 
+/// The sparse gradient of a parameter, if it has one that its optimiser can take.
+std::optional<SparseTensor> RuleOptimizer::SparseGradOf(size_t number, const Tensor& dense) const {
+  const Tensor& param = slots_[number].updated[0];
+  SparseGrads taken = updates_[slots_[number].group].sparse;
+  std::optional<SparseTensor> sparse = sparse::grad(param);
+  if (sparse && taken == SparseGrads::kRefused) {
+    Throw<NotSupported>(ErrorCode::kNotSupported,
+                        "optimizer: parameter {} has a sparse gradient; SparseAdam takes it, and "
+                        "SGD without momentum and Adagrad, both without weight decay",
+                        number);
+  }
+  if (dense.defined() && (sparse || taken == SparseGrads::kOnly)) {
+    Throw(ErrorCode::kValue, "optimizer: parameter {} has a dense gradient {}", number,
+          sparse ? "beside a sparse one" : "; SparseAdam takes sparse ones");
+  }
+  return sparse;
+}
+
 void RuleOptimizer::step(Location at) {
   LocationScope scope(at);
   NoGradGuard no_grad;
   std::vector<Tensor> grads;
+  std::vector<std::optional<SparseTensor>> sparse;
   grads.reserve(slots_.size());
-  for (const Slot& slot : slots_) grads.push_back(slot.updated[0].grad());
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    grads.push_back(slots_[i].updated[0].grad());
+    sparse.push_back(SparseGradOf(i, grads[i]));
+    if (sparse[i]) grads[i] = sparse[i]->values();
+  }
   CountSteps(grads);
   std::vector<const Tensor*> operands;
   for (size_t i = 0; i < slots_.size(); ++i) {
@@ -235,6 +272,11 @@ void RuleOptimizer::step(Location at) {
     for (const Tensor& operand : update.operands) operands.push_back(&operand);
     if (update.step_operand >= 0) {
       operands[static_cast<size_t>(update.step_operand) + 2] = &counts_[slot.count];
+    }
+    if (sparse[i]) {
+      UpdateRows(*update.op, *sparse[i], std::span<const Tensor* const>(operands).subspan(2),
+                 update.attrs.back().boolean(), slot.updated);
+      continue;
     }
     for (size_t k = 1; k < slot.updated.size(); ++k) operands.push_back(&slot.updated[k]);
     ApplyInto(*update.op, operands, update.attrs, slot.updated);
@@ -296,6 +338,7 @@ void RuleOptimizer::load_state_dict(const StateDict& state, Location at) {
 template class Rule<SGDOptions>;
 template class Rule<AdamOptions>;
 template class Rule<AdamWOptions>;
+template class Rule<SparseAdamOptions>;
 template class Rule<AdamaxOptions>;
 template class Rule<NAdamOptions>;
 template class Rule<RAdamOptions>;

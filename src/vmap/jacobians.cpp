@@ -12,11 +12,14 @@ namespace {
 using Blocks = std::vector<std::vector<Tensor>>;
 
 /// The inputs as tensors whose history begins here, or goes on where they have one.
-std::vector<Tensor> Variables(const char* op, const std::vector<Tensor>& inputs) {
+std::vector<Tensor> Variables(const char* op, const std::vector<Tensor>& inputs,
+                              bool complex_too = true) {
   std::vector<Tensor> variables;
   for (size_t i = 0; i < inputs.size(); ++i) {
     const Tensor& input = inputs[i];
-    if (!input.defined() || !input.is_floating_point()) {
+    bool fits =
+        input.defined() && (input.is_floating_point() || (complex_too && input.is_complex()));
+    if (!fits) {
       Throw<TypeError>(ErrorCode::kDTypeMismatch, "{}: input {} must be a floating tensor, not {}",
                        op, i, input.defined() ? input.shape().to_string() : "undefined");
     }
@@ -46,16 +49,18 @@ Dims Joined(const Tensor& rows, const Tensor& columns) {
   return sizes;
 }
 
-/// The derivatives of `output`, which was computed from `inputs`, by each of them.
-std::vector<Tensor> Rows(const Tensor& output, const std::vector<Tensor>& inputs,
-                         bool create_graph) {
-  std::vector<Tensor> blocks;
-  if (!output.requires_grad()) {
-    for (const Tensor& input : inputs) {
-      blocks.push_back(zeros(Joined(output, input), input.dtype(), input.device()));
-    }
-    return blocks;
-  }
+/// A real function of complex numbers has no complex derivative.
+void NeedComplex(const char* op, const Tensor& output, const Tensor& input) {
+  if (!input.is_complex() || output.is_complex()) return;
+  Throw<TypeError>(ErrorCode::kDTypeMismatch,
+                   "{}: the result {} of the complex input {} is real; differentiate by the parts, "
+                   "view_as_real(input)",
+                   op, output.shape().to_string(), input.shape().to_string());
+}
+
+/// The gradients of `output`, which was computed from `inputs`, one for each row of `seeds`.
+std::vector<Tensor> PulledBack(const Tensor& output, const std::vector<Tensor>& inputs,
+                               const Tensor& seeds, bool create_graph) {
   TensorsFn pull_back = [&](const std::vector<Tensor>& seed) {
     std::vector<Tensor> grads = grad({output}, inputs, seed, true, create_graph, true);
     for (size_t i = 0; i < grads.size(); ++i) {
@@ -63,8 +68,41 @@ std::vector<Tensor> Rows(const Tensor& output, const std::vector<Tensor>& inputs
     }
     return grads;
   };
-  blocks = MapOver(pull_back, {Basis(output.detach())}, {});
+  return MapOver(pull_back, {seeds}, {});
+}
+
+/// The derivatives of `output`, which was computed from `inputs`, by each of them.
+///
+/// Gradients are of PyTorch's convention: where a function is holomorphic, that of the seed 1 is
+/// the derivative's conjugate. Of a real input, the seeds 1 and i give the parts of the derivative.
+std::vector<Tensor> Rows(const char* op, const Tensor& output, const std::vector<Tensor>& inputs,
+                         bool create_graph) {
+  std::vector<Tensor> blocks, imaginary;
+  bool some_real = false;
+  for (const Tensor& input : inputs) {
+    NeedComplex(op, output, input);
+    some_real |= !input.is_complex();
+  }
+  if (!output.requires_grad()) {
+    for (const Tensor& input : inputs) {
+      DType dtype =
+          output.is_complex() ? PromoteTypes(output.dtype(), input.dtype()) : input.dtype();
+      blocks.push_back(zeros(Joined(output, input), dtype, input.device()));
+    }
+    return blocks;
+  }
+  Tensor basis = Basis(output.detach());
+  blocks = PulledBack(output, inputs, basis, create_graph);
+  if (output.is_complex() && some_real) {
+    Tensor turned = complex(imag(basis), real(basis));
+    imaginary = PulledBack(output, inputs, turned, create_graph);
+  }
   for (size_t i = 0; i < blocks.size(); ++i) {
+    if (inputs[i].is_complex()) {
+      blocks[i] = conj(blocks[i]);
+    } else if (output.is_complex()) {
+      blocks[i] = complex(blocks[i], imaginary[i]);
+    }
     blocks[i] = blocks[i].reshape(Joined(output, inputs[i]));
   }
   return blocks;
@@ -87,7 +125,7 @@ Blocks jacrev(const TensorsFn& fn, const std::vector<Tensor>& inputs, Location a
   std::vector<Tensor> variables = Variables("jacrev", inputs);
   Blocks blocks;
   for (const Tensor& output : CallUser([&] { return fn(variables); })) {
-    blocks.push_back(Rows(output, variables, WantsHistory(inputs)));
+    blocks.push_back(Rows("jacrev", output, variables, WantsHistory(inputs)));
   }
   return blocks;
 }
@@ -116,6 +154,7 @@ Blocks jacfwd(const TensorsFn& fn, const std::vector<Tensor>& inputs, Location a
         MapOver(push_forward, {Basis(inputs[i].detach())}, {.out_dims = {-1}});
     blocks.resize(columns.size());
     for (size_t k = 0; k < columns.size(); ++k) {
+      NeedComplex("jacfwd", columns[k], inputs[i]);
       Dims sizes = columns[k].sizes();
       sizes.erase(sizes.size() - 1);
       for (int64_t size : inputs[i].sizes()) sizes.push_back(size);
@@ -135,7 +174,7 @@ Blocks hessian(const TensorsFn& fn, const std::vector<Tensor>& inputs, Location 
   LocationScope scope(at);
   CheckFunction("hessian", static_cast<bool>(fn));
   EnableGradGuard enable;
-  std::vector<Tensor> variables = Variables("hessian", inputs);
+  std::vector<Tensor> variables = Variables("hessian", inputs, /*complex_too=*/false);
   std::vector<Tensor> outputs = CallUser([&] { return fn(variables); });
   if (outputs.size() != 1 || !outputs[0].defined() || outputs[0].numel() != 1) {
     Throw(ErrorCode::kShapeMismatch,
@@ -150,7 +189,7 @@ Blocks hessian(const TensorsFn& fn, const std::vector<Tensor>& inputs, Location 
   Blocks blocks;
   for (size_t i = 0; i < gradients.size(); ++i) {
     if (!gradients[i].defined()) gradients[i] = zeros_like(variables[i].detach());
-    blocks.push_back(Rows(gradients[i], variables, WantsHistory(inputs)));
+    blocks.push_back(Rows("hessian", gradients[i], variables, WantsHistory(inputs)));
   }
   return blocks;
 }

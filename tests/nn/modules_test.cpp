@@ -358,7 +358,7 @@ TEST(Dropout, OfChannelsDropsThemWhole) {
   // Without a batch, the first dim are the channels.
   Tensor single = Dropout1d(0.5)(ones({200, 4}));
   EXPECT_TENSOR_EQ(single, single.index({Slice(), Slice(0, 1)}).expand({200, 4}).clone());
-  EXPECT_THROW_MESSAGE(Dropout2d()(ones({3})), ValueError, "Dropout2d: the input is f32[3]");
+  EXPECT_THROW_MESSAGE(Dropout2d()(ones({3})), ValueError, "dropout2d: the input is f32[3]");
 }
 
 TEST(Dropout, OfAlphaKeepsMeanAndVariance) {

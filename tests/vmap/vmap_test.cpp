@@ -317,6 +317,40 @@ TEST(Jacobian, OfSeveralInputsAndOutputs) {
   EXPECT_TENSOR_EQ(rev[2][0], {0, 0, 0, 0}, {2, 2});
 }
 
+Tensor Pairs(const Tensor& x) { return view_as_real(x.contiguous()); }
+
+TEST(Jacobian, OfHolomorphicFunctions) {
+  Tensor z = complex(Numbers({4}, 0.5), Numbers({4}, 0.3));
+  // A linear function is its own derivative.
+  auto transform = [](const Tensor& x) { return fft_fft(x); };
+  Tensor matrix = fft_fft(eye(4, c128), std::nullopt, 0);
+  EXPECT_TENSOR_NEAR(Pairs(jacrev(transform, z)), Pairs(matrix).to_vector<double>(),
+                     Dims({4, 4, 2}));
+  EXPECT_TENSOR_NEAR(Pairs(jacfwd(transform, z)), Pairs(matrix).to_vector<double>(),
+                     Dims({4, 4, 2}));
+  auto fn = [](const Tensor& x) { return x * x * exp(x); };
+  Tensor slope = diag((2.0 * z + z * z) * exp(z));
+  EXPECT_TENSOR_NEAR(Pairs(jacrev(fn, z)), Pairs(slope).to_vector<double>(), Dims({4, 4, 2}));
+  EXPECT_TENSOR_NEAR(Pairs(jacfwd(fn, z)), Pairs(slope).to_vector<double>(), Dims({4, 4, 2}));
+}
+
+TEST(Jacobian, OfComplexResultsOfRealNumbers) {
+  Tensor x = Numbers({5}, 0.5);
+  auto fn = [](const Tensor& x) { return fft_rfft(x * x); };
+  Tensor expected = fft_rfft(diag(2.0 * x), std::nullopt, 0);
+  EXPECT_TENSOR_NEAR(Pairs(jacrev(fn, x)), Pairs(expected).to_vector<double>(), Dims({3, 5, 2}));
+  EXPECT_TENSOR_NEAR(Pairs(jacfwd(fn, x)), Pairs(expected).to_vector<double>(), Dims({3, 5, 2}));
+}
+
+TEST(Jacobian, OfRealResultsOfComplexNumbersIsRefused) {
+  Tensor z = complex(ones({2}), ones({2}));
+  auto square = [](const Tensor& x) { return abs(x); };
+  EXPECT_THROW_MESSAGE(jacrev(square, z), TypeError, "differentiate by the parts, view_as_real");
+  EXPECT_THROW_MESSAGE(jacfwd(square, z), TypeError, "differentiate by the parts, view_as_real");
+  EXPECT_THROW_MESSAGE(hessian([](const Tensor& x) { return abs(x).sum(); }, z), TypeError,
+                       "must be a floating tensor");
+}
+
 TEST(Jacobian, HessianOfLogisticRegression) {
   Tensor x = Numbers({6, 3}, 0.3), y = (Numbers({6}, 1.0) > 0).to(f64), w = Numbers({3}, 0.8);
   auto loss = [&](const Tensor& w) { return (softplus(x.mv(w)) - y * x.mv(w)).sum(); };

@@ -88,11 +88,16 @@ bool GeluAgrees(double actual, double expected, DType dtype) {
   return WithinUlps(actual, expected, dtype, ulps) || std::abs(actual - expected) <= floor;
 }
 
-enum class Kind { kExact, kFunction, kSum, kProduct, kExtreme, kAttention };
+enum class Kind { kExact, kFunction, kSum, kProduct, kExtreme, kAttention, kTransform };
+
+bool IsTransform(const OpDef* op) {
+  return op == &ops::kFftC2C || op == &ops::kFftR2C || op == &ops::kFftC2R;
+}
 
 Kind KindOf(const GraphNode& node) {
   const OpDef* op = node.op;
   if (op == &ops::kAttention || op == &ops::kAttentionBackward) return Kind::kAttention;
+  if (IsTransform(op)) return Kind::kTransform;
   if (!IsFloat(node.type().dtype())) return Kind::kExact;
   if (op->scalar != ScalarFn::kNone) {
     return InfoOf(op->scalar).f32_ulps == 0 ? Kind::kExact : Kind::kFunction;
@@ -175,6 +180,47 @@ bool AllFinite(const std::vector<HostTensor>& operands) {
   return true;
 }
 
+/// Real numbers, and both parts of complex ones.
+double NumberAt(const HostTensor& tensor, int64_t i) {
+  bool wide = tensor.dtype() == DType::kF64 || tensor.dtype() == DType::kC128;
+  return wide ? static_cast<const double*>(tensor.data())[i]
+              : static_cast<double>(static_cast<const float*>(tensor.data())[i]);
+}
+int64_t NumbersOf(const HostTensor& tensor) {
+  return tensor.numel() * (IsComplex(tensor.dtype()) ? 2 : 1);
+}
+
+/// How far the results of two transforms of the same finite numbers may be apart: sums of so many
+/// products with sines, in any order, each of them inexact.
+double TransformSlack(const GraphNode& node, const HostTensor& operand) {
+  double count = 1;
+  if (node.op == &ops::kFftC2C) {
+    for (int64_t dim : node.attrs[0].ints()) {
+      count *= static_cast<double>(operand.shape().size(static_cast<int>(dim)));
+    }
+  } else {
+    const Shape& real = node.op == &ops::kFftR2C ? operand.shape() : node.type();
+    count = static_cast<double>(real.size(static_cast<int>(node.attrs[0].integer())));
+  }
+  double highest = 0;
+  for (int64_t i = 0; i < NumbersOf(operand); ++i) {
+    highest = std::max(highest, std::abs(NumberAt(operand, i)));
+  }
+  DType dtype = node.type().dtype();
+  bool wide = dtype == DType::kF64 || dtype == DType::kC128;
+  double epsilon = InfoOf(wide ? DType::kF64 : DType::kF32).epsilon;
+  return 8 * epsilon * (1 + std::log2(count)) * count * highest;
+}
+
+bool TransformAgrees(const GraphNode& node, const HostTensor& operand, const HostTensor& actual,
+                     const HostTensor& expected) {
+  double slack = TransformSlack(node, operand);
+  for (int64_t i = 0; i < NumbersOf(actual); ++i) {
+    if (!(std::abs(NumberAt(actual, i) - NumberAt(expected, i)) <= slack)) return false;
+  }
+  return true;
+}
+
 /// What one node's first result is held against.
 class Comparison {
  public:
@@ -213,6 +259,8 @@ class Comparison {
       case Kind::kAttention:
         return std::abs(actual - expected) <=
                kAttentionSlack * (1 + std::abs(expected)) + 2 * UnitAt(expected, dtype_);
+      case Kind::kTransform:
+        return false;  // compared as a whole
     }
     return false;
   }
@@ -296,6 +344,13 @@ std::string CompareBits(const HostTensor& actual, const HostTensor& expected) {
 std::string CompareNode(const Graph& one, const std::vector<HostTensor>& operands,
                         const std::vector<HostTensor>& actual,
                         const std::vector<HostTensor>& expected) {
+  const GraphNode& node = one.nodes().back();
+  if (IsTransform(node.op) && actual[0].shape() == expected[0].shape()) {
+    return TransformAgrees(node, operands[0], actual[0], expected[0])
+               ? ""
+               : fmt::format("{} is further from the interpreter's than its bound",
+                             actual[0].shape().to_string());
+  }
   for (size_t i = 0; i < expected.size(); ++i) {
     std::optional<Comparison> comparison;  // made where it is needed: it may cost a run
     auto agrees = [&](int64_t element) {

@@ -181,9 +181,32 @@ void Generator::Pair() {
               DType::kF32));
   GraphValue y = WithoutNan(Like(TypeOf(x).dtype(), TypeOf(x).sizes()));
   GraphValue whole = {graph_.AddNode(ops::kComplex, {x, y}), 0};
+  AddParts(whole);
+  if (seed_ % 4 == 0) Transform();
+}
+
+void Generator::AddParts(GraphValue whole) {
   for (int part : {0, 1}) {
     values_.push_back(PartInMemory(graph_, whole, part, /*location=*/0, NodeId()));
   }
+}
+
+void Generator::Transform() {
+  Dims sizes = SomeSizes();
+  if (sizes.empty()) sizes = {random_.Pick(palette_)};
+  for (int64_t size : sizes) {
+    if (size < 1 || size > 600) return;  // the interpreter's transforms are sums
+  }
+  GraphValue x = Small(random_.OneIn(2) ? DType::kF32 : DType::kF64, sizes);
+  const int64_t dim = DimOf(x), scale = random_.Below(3), size = sizes[static_cast<int>(dim)];
+  GraphValue z = {graph_.AddNode(ops::kFftR2C, {x}, {Attr(dim), Attr(scale)}), 0};
+  if (random_.OneIn(2)) {
+    std::vector<Attr> attrs = {Attr(SomeDims(sizes.size())), Attr(random_.Below(3)),
+                               Attr(random_.OneIn(2))};
+    z = {graph_.AddNode(ops::kFftC2C, {z}, attrs), 0};
+  }
+  if (random_.OneIn(2)) Add(ops::kFftC2R, {z}, {Attr(dim), Attr(scale), Attr(size)});
+  AddParts(z);
 }
 
 void Generator::View() {

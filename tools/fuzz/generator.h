@@ -79,6 +79,10 @@ class Generator {
   void Bitcast();
   /// Complex numbers, as split_complex leaves them: a value in memory and its parts.
   void Pair();
+  /// Fourier transforms, in a quarter of the cases.
+  void Transform();
+  /// Both parts of a complex value.
+  void AddParts(GraphValue whole);
   void View();
 
   /// Dims merged, split, added and dropped.

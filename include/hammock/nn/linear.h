@@ -137,6 +137,8 @@ class ConvTransposeImpl : public ConvTransposeBase {
 struct EmbeddingOptions {
   int64_t num_embeddings, embedding_dim;
   std::optional<int64_t> padding_idx = std::nullopt;
+  /// Gradients are the rows that were used (hammock/sparse.h), for SGD, Adagrad and SparseAdam.
+  bool sparse = false;
 };
 class HAMMOCK_API EmbeddingImpl : public UnaryLayer {
  public:

@@ -76,7 +76,6 @@ class HAMMOCK_API FractionalMaxPoolBase : public UnaryLayer {
   FractionalMaxPoolBase(const char* class_name, int dims, Options options);
 
  private:
-  int64_t OutputSize(int dim, int64_t input_size) const;
   int dims_;
 };
 template <int dims>

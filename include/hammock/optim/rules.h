@@ -5,12 +5,15 @@
 ///   optim::AdamW optimizer({{.params = decayed, .options = {.lr = 3e-4}},
 ///                           {.params = others, .options = {.lr = 3e-4, .weight_decay = 0}}});
 
+#include <optional>
+
 #include "hammock/ir/attr.h"
 #include "hammock/optim/optimizer.h"
 
 namespace hammock {
 struct OpDef;
-}
+class SparseTensor;
+}  // namespace hammock
 
 namespace hammock::optim {
 
@@ -25,6 +28,11 @@ struct HAMMOCK_API AdamOptions {
 struct HAMMOCK_API AdamWOptions {
   double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 1e-2;
   bool amsgrad = false, maximize = false;
+};
+/// Adam of rows: takes sparse gradients only (hammock/sparse.h), and leaves rows without one alone.
+struct HAMMOCK_API SparseAdamOptions {
+  double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8;
+  bool maximize = false;
 };
 struct HAMMOCK_API AdamaxOptions {
   double lr = 2e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0;
@@ -60,6 +68,9 @@ struct Group {
   Options options;
 };
 
+/// Whether an update takes gradients that have some rows of the parameter only.
+enum class SparseGrads { kRefused, kTaken, kOnly };
+
 /// What the rules below have in common, whatever their options.
 class HAMMOCK_API RuleOptimizer : public Optimizer {
  public:
@@ -78,6 +89,7 @@ class HAMMOCK_API RuleOptimizer : public Optimizer {
     std::vector<Attr> attrs;
     int step_operand;  // where the count goes; -1: nowhere
     std::vector<const char*> state_names;
+    SparseGrads sparse;
   };
   struct Slot {
     std::vector<Tensor> updated;  // the parameter, then its state
@@ -91,6 +103,7 @@ class HAMMOCK_API RuleOptimizer : public Optimizer {
 
  private:
   void CountSteps(const std::vector<Tensor>& grads);
+  std::optional<SparseTensor> SparseGradOf(size_t number, const Tensor& dense) const;
 };
 
 template <class Options>
@@ -113,6 +126,7 @@ class HAMMOCK_API Rule : public RuleOptimizer {
 using SGD = Rule<SGDOptions>;
 using Adam = Rule<AdamOptions>;
 using AdamW = Rule<AdamWOptions>;
+using SparseAdam = Rule<SparseAdamOptions>;
 using Adamax = Rule<AdamaxOptions>;
 using NAdam = Rule<NAdamOptions>;
 using RAdam = Rule<RAdamOptions>;

@@ -56,10 +56,11 @@ class Bilinear(Module):
 
 
 class Embedding(Module):
-    """Rows of a table by their numbers."""
+    """Rows of a table by their numbers; `sparse`: gradients are the rows that were used."""
 
-    def __init__(self, num_embeddings, embedding_dim, padding_idx=None, device=None, dtype=None):
+    def __init__(self, num_embeddings, embedding_dim, padding_idx=None, sparse=False, device=None, dtype=None):
         super().__init__()
+        self.sparse = sparse
         self.num_embeddings, self.embedding_dim = num_embeddings, embedding_dim
         self.padding_idx = padding_idx
         if padding_idx is not None and padding_idx < 0:
@@ -70,7 +71,8 @@ class Embedding(Module):
         self.weight = Parameter(table)
 
     def forward(self, indices):
-        return hm.embedding(indices, self.weight, self.padding_idx)
+        look_up = hm.sparse.embedding if self.sparse else hm.embedding
+        return look_up(indices, self.weight, self.padding_idx)
 
     def extra_repr(self):
         return f"{self.num_embeddings}, {self.embedding_dim}"

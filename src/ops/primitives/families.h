@@ -60,6 +60,13 @@ std::span<const OpDef* const> HistogramOps();      // histograms.cpp
 std::span<const OpDef* const> DistanceOps();       // distances.cpp
 std::span<const OpDef* const> UniqueOps();         // unique.cpp
 std::span<const OpDef* const> UpdateOps();         // updates.cpp
+std::span<const OpDef* const> PolynomialOps();     // polynomials.cpp
+std::span<const OpDef* const> DropoutOps();        // dropout.cpp
+std::span<const OpDef* const> PowerPoolOps();      // power_pool.cpp
+std::span<const OpDef* const> RearrangeOps();      // rearrange.cpp
+std::span<const OpDef* const> TensorAlgebraOps();  // tensor_algebra.cpp
+std::span<const OpDef* const> InPlaceFormOps();    // in_place_forms.cpp
+std::span<const OpDef* const> SparseMatmulOps();   // sparse_matmul.cpp
 
 }  // namespace hammock::ops
 

@@ -130,6 +130,13 @@ std::vector<const OpDef*> AllOps() {
   add(HistogramOps());
   add(DistanceOps());
   add(UpdateOps());
+  add(PolynomialOps());
+  add(DropoutOps());
+  add(PowerPoolOps());
+  add(RearrangeOps());
+  add(TensorAlgebraOps());
+  add(InPlaceFormOps());
+  add(SparseMatmulOps());
   return all;
 }
 

@@ -116,5 +116,21 @@ TEST(GumbelSoftmax, HardDrawsInProportion) {
   EXPECT_ERROR(gumbel_softmax(logits, 0), ValueError, "tau 0 must be above 0");
 }
 
+TEST(Sampling, InPlaceDrawsHaveTheirDistributions) {
+  manual_seed(5);
+  Tensor x = zeros({20000}, f64);
+  geometric_(x, 0.25);
+  EXPECT_NEAR(x.mean().item<double>(), 4, 0.15);
+  EXPECT_EQ(x.min().item<double>(), 1);
+  log_normal_(x, 0.5, 0.25);
+  EXPECT_NEAR(log(x).mean().item<double>(), 0.5, 0.02);
+  EXPECT_NEAR(log(x).std().item<double>(), 0.25, 0.02);
+  cauchy_(x, 3, 2);
+  EXPECT_NEAR(x.median().item<double>(), 3, 0.15);
+  EXPECT_NEAR(lt(abs(x - 3.0), 2.0).to(f64).mean().item<double>(), 0.5, 0.02);
+  EXPECT_ERROR(geometric_(x, 1.0), ValueError, "p 1 must be in (0, 1)");
+  EXPECT_ERROR(cauchy_(x, 0, 0), ValueError, "sigma 0 must be above 0");
+}
+
 }  // namespace
 }  // namespace hammock

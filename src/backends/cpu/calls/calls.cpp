@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "backends/cpu/calls/call_kit.h"
+#include "backends/cpu/calls/sparse.h"
 #include "backends/cpu/matmul/fused_matmul.h"
 #include "backends/cpu/matmul/matmul.h"
 #include "backends/reference/interpreter.h"
@@ -169,7 +170,7 @@ CallMaker FindMaker(const OpDef* op) {
   for (std::span<const CallEntry> family :
        {std::span<const CallEntry>(kMatMuls), AttentionCalls(), CollectiveCalls(), CopyCalls(),
         FftCalls(), IndexCalls(), OrderCalls(), PoolCalls(), ReduceCalls(), ControlCalls(),
-        ElementCalls(), WeightBackwardCalls()}) {
+        ElementCalls(), SparseCalls(), WeightBackwardCalls()}) {
     for (const CallEntry& entry : family) {
       if (entry.op == op) return entry.make;
     }
@@ -198,7 +199,7 @@ bool GainsByNarrowOperands(const Graph& graph, const GraphNode& matmul) {
 bool RunsWhole(const Graph& graph, NodeId id) {
   const GraphNode& node = graph[id];
   return RunsWholeAttention(graph, node) || RunsWholePool(graph, node) ||
-         RunsWholeWeightBackward(graph, node);
+         RunsWholeSparse(graph, node) || RunsWholeWeightBackward(graph, node);
 }
 
 std::unique_ptr<MatMulCall> MakeMatMulCall(const Graph& graph, NodeId id,
