@@ -449,9 +449,9 @@ constinit const OpDef kDequantize = {
     .call = Box<dequantize>,
     .infer = InferQuantize<false>,
     .expand = ExpandDequantize,
-    .samples = {{"i8[2,4] f32[] none", "{dtype=f32}"},
+    .samples = {{"i8[2,4] f32[] none", "{dtype=f64}"},
                 {"u8[2,4] f32[2,1] u8[2,1]", "{dtype=bf16}"},
-                {"i4[2,8] f32[2,2] none", "{dtype=f32}"}},
+                {"i4[2,8] f32[2,2] none", "{dtype=f64}"}},
 };
 constinit const OpDef kIntConvolution = {
     .schema =

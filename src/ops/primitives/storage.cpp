@@ -178,7 +178,7 @@ constinit const OpDef kUnpack = {
     .doc = "Elements of a storage type as u8 or i8; of f8 the bits.",
     .infer = InferUnpack,
     .expand = ExpandUnpack,
-    .samples = {{"f8e4m3[2,3]"}, {"i4[2,4]"}, {"u4[8]"}},
+    .samples = {{"i4[2,4]"}, {"u4[8]"}},
 };
 constinit const OpDef kPack = {
     .schema = "_pack(Tensor self, ScalarType dtype) -> Tensor",

@@ -4,6 +4,8 @@
 
 #include <cmath>
 
+#include "backends/cpu/matmul/byte_rows.h"
+#include "backends/cpu/matmul/quantized_rows.h"
 #include "hammock/hammock.h"
 
 namespace hammock {
@@ -182,6 +184,77 @@ TEST(QuantizedLinear, IsALinearWithTheDequantizedWeight) {
           EXPECT_LE(Difference(y, expected), bound)
               << rows << ' ' << NameOf(dtype) << ' ' << group << ' ' << NameOf(real);
         }
+      }
+    }
+  }
+}
+
+TEST(QuantizedRows, EveryKernelGivesTheSums) {
+  using cpu::QuantizedRows;
+  using Level = QuantizedRows::Level;
+  manual_seed(9);
+  for (DType weight : {i8, u8, i4, u4}) {
+    for (int64_t group : {256, 128, 64, 32, 320}) {
+      for (bool zeros : {false, true}) {
+        for (int64_t rows : {1, 3}) {
+          const int64_t n = 5, k = group == 256 ? 256 : 320 / std::min<int64_t>(group, 320) * group;
+          cpu::QuantizedRowsSpec spec{.m = rows,
+                                      .n = n,
+                                      .k = k,
+                                      .group = group,
+                                      .x = bf16,
+                                      .weight = weight,
+                                      .scale = f32,
+                                      .zero = u8,
+                                      .scale_stride = k / group,
+                                      .zero_stride = k / group};
+          HostTensor x = Host(randn({rows, k}).to(bf16)), scale = Host(rand({n, k / group}));
+          HostTensor q = Host(randint(-8, 8, {n, k}).to(weight));
+          HostTensor zero = Host(randint(0, 8, {n, k / group}).to(u8));
+          std::vector<float> first;
+          for (Level level : {Level::kPlain, Level::kAvx2, Level::kAvx512, Level::kBf16}) {
+            if (level > QuantizedRows::Best(spec)) continue;
+            if (level == Level::kBf16 && InfoOf(weight).bits == 8) continue;
+            if (level == Level::kAvx2 && InfoOf(weight).bits == 8 && group % 32 != 0) continue;
+            QuantizedRows kernel(spec);
+            kernel.SetLevel(level);
+            HostTensor out(Shape(bf16, {rows, n}));
+            HostTensor scratch(Shape(u8, {kernel.scratch_bytes()}));
+            kernel.Run({.x = x.data(),
+                        .weight = q.data(),
+                        .scale = scale.data(),
+                        .zero = zeros ? zero.data() : nullptr,
+                        .out = out.mutable_data()},
+                       static_cast<char*>(scratch.mutable_data()), cpu::ThreadPool::Get());
+            for (int64_t i = 0; i < out.numel(); ++i) {
+              const float value = static_cast<float>(out.at(i).ToDouble());
+              if (level == Level::kPlain) first.push_back(value);
+              ASSERT_NEAR(value, first[i], std::abs(first[i]) * 0.01 + 0.3)
+                  << NameOf(weight) << ' ' << group << ' ' << kernel.kernel();
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(ByteRows, EveryKernelGivesTheSums) {
+  using Level = cpu::ByteRows::Level;
+  for (bool is_signed : {false, true}) {
+    for (int64_t k : {1, 63, 64, 200}) {
+      Tensor a = randint(-128, 128, {6, k}).to(i8), b = randint(-128, 128, {9, k}).to(i8);
+      Tensor wide = is_signed ? a.to(f64) : view_dtype(a, u8).to(f64);
+      HostTensor expected = Host(matmul(wide, b.to(f64).t()).to(i32)), left = Host(a),
+                 right = Host(b);
+      for (Level level : {Level::kPlain, Level::kAvx2, Level::kVnni}) {
+        if (level > cpu::ByteRows::Best()) continue;
+        cpu::ByteRows kernel({.batch = 1, .m = 6, .n = 9, .k = k, .a_signed = is_signed});
+        kernel.SetLevel(level);
+        HostTensor out(Shape(i32, {6, 9})), scratch(Shape(u8, {kernel.scratch_bytes()}));
+        kernel.Run(left.data(), right.data(), out.mutable_data(),
+                   static_cast<char*>(scratch.mutable_data()), cpu::ThreadPool::Get());
+        EXPECT_TRUE(out.SameBits(expected)) << kernel.kernel() << ' ' << k;
       }
     }
   }
