@@ -23,6 +23,12 @@ def name_of(dtype):
     return str(dtype).removeprefix("torch.")
 
 
+def array_of(value):
+    """As NumPy has it; of f8 the bits."""
+    value = value.detach().resolve_conj()
+    return (value.view(torch.uint8) if "float8" in str(value.dtype) else value).numpy()
+
+
 class Suite:
     def __init__(self, source="complex"):
         self.source = source
@@ -79,7 +85,7 @@ class Suite:
             if wants:
                 entry["requires_grad"] = True
             line["inputs"].append(entry)
-            group[entry["key"]] = value.numpy().copy()  # some ops write it
+            group[entry["key"]] = array_of(value).copy()  # some ops write it
 
         def unbox(value):
             if isinstance(value, torch.Tensor):
@@ -105,7 +111,7 @@ class Suite:
         for i, value in enumerate(outputs):
             line["outputs"].append({"dtype": name_of(value.dtype), "shape": list(value.shape),
                                     "key": f"{key}:out{i}"})
-            group[f"{key}:out{i}"] = value.detach().resolve_conj().numpy()
+            group[f"{key}:out{i}"] = array_of(value)
         if any(entry.get("requires_grad") for entry in line["inputs"]):
             self.add_gradients(line, key, group, leaves, outputs)
         if error:

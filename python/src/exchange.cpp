@@ -116,7 +116,9 @@ DType DTypeOfDLPack(const dlpack::DataType& type) {
                                     {kFloat, 32, f32},
                                     {kFloat, 64, f64},
                                     {kComplex, 64, c64},
-                                    {kComplex, 128, c128}};
+                                    {kComplex, 128, c128},
+                                    {kFloat8E4M3, 8, DType::kF8E4M3},
+                                    {kFloat8E5M2, 8, DType::kF8E5M2}};
   for (const Known& each : known) {
     if (each.code == type.code && each.bits == type.bits && type.lanes == 1) return each.dtype;
   }
@@ -196,6 +198,8 @@ Tensor ImportCapsule(PyObject* capsule, const Device& device, Copy copy) {
 dlpack::DataType DLPackType(DType dtype) {
   const DTypeInfo& info = InfoOf(dtype);
   uint8_t code = dtype == bf16                       ? dlpack::kBfloat
+                 : dtype == DType::kF8E4M3           ? dlpack::kFloat8E4M3
+                 : dtype == DType::kF8E5M2           ? dlpack::kFloat8E5M2
                  : info.kind == DTypeKind::kFloat    ? dlpack::kFloat
                  : info.kind == DTypeKind::kComplex  ? dlpack::kComplex
                  : info.kind == DTypeKind::kBool     ? dlpack::kBool

@@ -5,6 +5,7 @@
 
 #include "compiler/passes/delay_gathers.h"
 #include "compiler/passes/expand.h"
+#include "compiler/passes/expand_storage.h"
 #include "compiler/passes/fold_scales.h"
 #include "compiler/passes/make_explicit.h"
 #include "compiler/passes/materialize_outputs.h"
@@ -16,6 +17,7 @@
 #include "compiler/passes/widen_sums.h"
 #include "hammock/config.h"
 #include "ir/primitives.h"
+#include "ops/primitives/storage.h"
 
 namespace hammock {
 
@@ -65,6 +67,7 @@ std::vector<Pass> LoweringPasses(const std::function<bool(const Graph&, NodeId)>
       {"expand", [keep](Graph graph) { return ExpandComposites(std::move(graph), keep); }},
       {"make_explicit", MakeExplicit},
       {"split_complex", [keep](Graph graph) { return SplitComplex(std::move(graph), keep); }},
+      {"expand_storage", [keep](Graph graph) { return ExpandStorage(std::move(graph), keep); }},
   };
 }
 
@@ -100,6 +103,8 @@ LoweredStep LowerGraph(const Graph& traced, const CapabilityQuery& query,
   auto keep = [&](const Graph& graph, NodeId node) {
     // No composite is run whole on complex numbers.
     if (HasComplex(graph, graph[node])) return false;
+    // On storage types only what knows them.
+    if (!ops::KnowsStorage(*graph[node].op) && HasStorage(graph, graph[node])) return false;
     lazy::Capability answer = query(graph, node);
     return answer.verdict == Verdict::kRun ||
            (answer.verdict == Verdict::kRefuse && answer.reason == kForcedFallback);

@@ -53,10 +53,24 @@ class Reader {
 // ---- .npy
 
 constexpr std::pair<std::string_view, DType> kTypes[] = {
-    {"b1", DType::kBool}, {"u1", DType::kU8},    {"i1", DType::kI8},  {"u2", DType::kU16},
-    {"i2", DType::kI16},  {"u4", DType::kU32},   {"i4", DType::kI32}, {"u8", DType::kU64},
-    {"i8", DType::kI64},  {"f2", DType::kF16},   {"f4", DType::kF32}, {"f8", DType::kF64},
-    {"c8", DType::kC64},  {"c16", DType::kC128}, {"u2", DType::kBF16}};
+    {"b1", DType::kBool},
+    {"u1", DType::kU8},
+    {"i1", DType::kI8},
+    {"u2", DType::kU16},
+    {"i2", DType::kI16},
+    {"u4", DType::kU32},
+    {"i4", DType::kI32},
+    {"u8", DType::kU64},
+    {"i8", DType::kI64},
+    {"f2", DType::kF16},
+    {"f4", DType::kF32},
+    {"f8", DType::kF64},
+    {"c8", DType::kC64},
+    {"c16", DType::kC128},
+    {"u2", DType::kBF16},
+    // The bits, as of bf16: NumPy has no such types.
+    {"u1", DType::kF8E4M3},
+    {"u1", DType::kF8E5M2}};
 
 DType DTypeOfDescr(const Reader& reader, const std::string& descr) {
   for (auto [name, dtype] : kTypes) {

@@ -7,6 +7,7 @@
 
 #include "base/throw.h"
 #include "base/whole_file.h"
+#include "hammock/ir/storage_types.h"
 #include "nlohmann/json.hpp"
 
 namespace hammock::io {
@@ -20,10 +21,25 @@ constexpr int kMaxDepth = 3;  // the header, an entry, a list of it
 constexpr const char* kMetadata = "__metadata__";
 
 constexpr std::pair<std::string_view, DType> kTypes[] = {
-    {"BOOL", DType::kBool}, {"U8", DType::kU8},   {"I8", DType::kI8},     {"U16", DType::kU16},
-    {"I16", DType::kI16},   {"U32", DType::kU32}, {"I32", DType::kI32},   {"U64", DType::kU64},
-    {"I64", DType::kI64},   {"F16", DType::kF16}, {"BF16", DType::kBF16}, {"F32", DType::kF32},
-    {"F64", DType::kF64},   {"C64", DType::kC64}};
+    {"BOOL", DType::kBool},
+    {"U8", DType::kU8},
+    {"I8", DType::kI8},
+    {"U16", DType::kU16},
+    {"I16", DType::kI16},
+    {"U32", DType::kU32},
+    {"I32", DType::kI32},
+    {"U64", DType::kU64},
+    {"I64", DType::kI64},
+    {"F16", DType::kF16},
+    {"BF16", DType::kBF16},
+    {"F32", DType::kF32},
+    {"F64", DType::kF64},
+    {"C64", DType::kC64},
+    {"F8_E4M3", DType::kF8E4M3},
+    {"F8_E5M2", DType::kF8E5M2},
+    // Ours: the format has no integers of less than a byte. Other readers refuse them by name.
+    {"I4", DType::kI4},
+    {"U4", DType::kU4}};
 
 /// Reads a header; messages name the file.
 class HeaderReader {
@@ -85,7 +101,9 @@ class HeaderReader {
       dims.push_back(static_cast<int64_t>(size));
     }
     CheckSizes(fmt::format("{}: '{}'", path_, name).c_str(), dims);  // their product, too
-    return Shape(dtype->second, dims);
+    const Shape shape(dtype->second, dims);
+    CheckPacked(fmt::format("{}: '{}'", path_, name).c_str(), shape);
+    return shape;
   }
 
  private:
@@ -170,7 +188,7 @@ HostTensor SafetensorsFile::Read(const std::string& name, Location at) const {
   LocationScope scope(at);
   const Entry& entry = Find(name);
   const char* first = data_.data() + entry.begin;
-  auto width = static_cast<uintptr_t>(InfoOf(entry.shape.dtype()).bits / 8);
+  auto width = static_cast<uintptr_t>(BytesOf(entry.shape.dtype(), 1));
   if (entry.shape.bytes() == 0 || std::bit_cast<uintptr_t>(first) % width != 0) {
     return HostTensor::Copy(entry.shape, first);
   }

@@ -53,15 +53,13 @@ constexpr Alias kAliases[] = {
     {"cdouble", DType::kC128},
 };
 
-constexpr int kSupported = static_cast<int>(DType::kC128) + 1;
+constexpr int kComputed = static_cast<int>(DType::kC128) + 1;
 constexpr uint8_t kNoPromotion = 0xff;
 
 constexpr bool Signed(DType t) { return t >= DType::kI8 && t <= DType::kI64; }
 constexpr bool Floating(DType t) { return t >= DType::kF16; }
-/// The unsigned types wider than a byte, which PyTorch mixes with no signed type.
-constexpr bool WideUnsigned(DType t) { return t >= DType::kU16 && t <= DType::kU64; }
-
-// The lattice: bool < unsigned, bool < signed, u8 < i16, every integer < every float,
+// The lattice: bool < unsigned, bool < signed, u8 < i16, u16 < i32, u32 < i64 (PyTorch mixes wide
+// unsigned types with no signed one, the array API standard does), every integer < every float,
 // {f16, bf16} < f32 < f64, every float < c64 < c128 but for f64, which is below c128 alone. `a`
 // precedes `b` in the enumeration.
 constexpr uint8_t PromoteOrdered(DType a, DType b) {
@@ -70,15 +68,20 @@ constexpr uint8_t PromoteOrdered(DType a, DType b) {
   if (a == DType::kF16 && b == DType::kBF16) return id(DType::kF32);
   if (a == DType::kF64 && b == DType::kC64) return id(DType::kC128);
   if (Floating(b)) return id(b);
-  if (WideUnsigned(a) && Signed(b)) return kNoPromotion;
-  if (a == DType::kU8 && b == DType::kI8) return id(DType::kI16);
-  return id(b);  // the wider one of a kind, or u8 with a wider signed type
+  if (!Signed(a) && Signed(b)) {  // the next wider signed type, or the wider of the two
+    if (a == DType::kU64) return kNoPromotion;
+    const DType wider = a == DType::kU8    ? DType::kI16
+                        : a == DType::kU16 ? DType::kI32
+                                           : DType::kI64;
+    return id(wider < b ? b : wider);
+  }
+  return id(b);  // the wider one of a kind
 }
 
 constexpr auto kPromotions = [] {
-  std::array<std::array<uint8_t, kSupported>, kSupported> table{};
-  for (int a = 0; a < kSupported; ++a) {
-    for (int b = 0; b < kSupported; ++b) {
+  std::array<std::array<uint8_t, kComputed>, kComputed> table{};
+  for (int a = 0; a < kComputed; ++a) {
+    for (int b = 0; b < kComputed; ++b) {
       table[a][b] = a <= b ? PromoteOrdered(static_cast<DType>(a), static_cast<DType>(b))
                            : PromoteOrdered(static_cast<DType>(b), static_cast<DType>(a));
     }
@@ -103,7 +106,7 @@ DType PromoteTypes(DType a, DType b) {
   if (a == b) return a;
   auto x = static_cast<size_t>(a);
   auto y = static_cast<size_t>(b);
-  uint8_t promoted = x < kSupported && y < kSupported ? kPromotions[x][y] : kNoPromotion;
+  uint8_t promoted = x < kComputed && y < kComputed ? kPromotions[x][y] : kNoPromotion;
   if (promoted == kNoPromotion) {
     Throw<TypeError>(ErrorCode::kDTypeMismatch,
                      "promote_types: {} and {} have no common type; cast one of them", NameOf(a),

@@ -263,10 +263,7 @@ class GraphParser {
     ParsedAttr attr{Attr(number.value), {}};
     if (number.expr.terms.empty()) return attr;
     if (lexer_.Accept(':')) {
-      size_t at = lexer_.position();
-      DType dtype = ParseDType();
-      if (!InfoOf(dtype).supported) lexer_.FailAt(at, "dtype {} is reserved", NameOf(dtype));
-      attr.value = Attr(number.value.To(dtype));
+      attr.value = Attr(number.value.To(ParseDType()));
     }
     attr.exprs.emplace_back(0, std::move(number.expr));
     return attr;

@@ -248,7 +248,6 @@ class GraphReader {
 
   Scalar ReadScalar() {
     DType dtype = ReadDType();
-    if (!InfoOf(dtype).supported) in_.Fail("a scalar of the reserved dtype {}", NameOf(dtype));
     const uint64_t bits = in_.Fixed<uint64_t>();
     Scalar scalar = Scalar::FromBits(dtype, bits, IsComplex(dtype) ? in_.Fixed<uint64_t>() : 0);
     // Only the form that a value of the dtype has, so that equal values have equal bits.

@@ -12,7 +12,7 @@
 #include "base/location_scope.h"
 #include "hammock/config.h"
 #include "ir/borrowed.h"
-#include "ir/convert.h"
+#include "ir/convert_stored.h"
 
 namespace hammock {
 
@@ -116,7 +116,43 @@ void CastElements(const void* in, void* out, int64_t count) {
   using Stored = std::conditional_t<std::same_as<From, bool>, uint8_t, From>;
   const Stored* from = static_cast<const Stored*>(in);
   To* to = static_cast<To*>(out);
-  for (int64_t i = 0; i < count; ++i) to[i] = Convert<To>(Convert<From>(from[i]));
+  for (int64_t i = 0; i < count; ++i) to[i] = ConvertStored<To>(ConvertStored<From>(from[i]));
+}
+
+/// Elements [first, first + 8 / bits) of a packed tensor lie in byte first * bits / 8.
+struct PackedPlace {
+  PackedPlace(DType dtype, int64_t index)
+      : byte(index * InfoOf(dtype).bits / 8),
+        shift(static_cast<int>(index * InfoOf(dtype).bits % 8)),
+        mask(static_cast<uint8_t>((1 << InfoOf(dtype).bits) - 1)) {}
+  int64_t byte;
+  int shift;
+  uint8_t mask;
+};
+
+HostTensor Unpacked(const HostTensor& packed) {
+  const DType dtype = packed.dtype();
+  HostTensor result(packed.shape().With(IsSigned(dtype) ? DType::kI8 : DType::kU8));
+  const auto* from = static_cast<const uint8_t*>(packed.data());
+  auto* to = static_cast<uint8_t*>(result.mutable_data());
+  for (int64_t i = 0; i < packed.numel(); ++i) {
+    const PackedPlace place(dtype, i);
+    to[i] = static_cast<uint8_t>(WrapPacked(dtype, from[place.byte] >> place.shift));
+  }
+  return result;
+}
+
+/// Of i8 or u8.
+HostTensor Packed(const HostTensor& wide, DType dtype) {
+  HostTensor result(wide.shape().With(dtype));
+  const auto* from = static_cast<const uint8_t*>(wide.data());
+  auto* to = static_cast<uint8_t*>(result.mutable_data());
+  std::memset(to, 0, static_cast<size_t>(result.bytes()));
+  for (int64_t i = 0; i < wide.numel(); ++i) {
+    const PackedPlace place(dtype, i);
+    to[place.byte] |= static_cast<uint8_t>((from[i] & place.mask) << place.shift);
+  }
+  return result;
 }
 
 }  // namespace
@@ -170,19 +206,36 @@ HostTensor HostTensor::From(const Scalar& value) {
 
 Scalar HostTensor::at(int64_t index, Location at) const {
   CheckIndex(*this, index, at);
+  if (IsPacked(dtype())) {
+    const PackedPlace place(dtype(), index);
+    const auto byte =
+        static_cast<uint8_t>(static_cast<const uint8_t*>(data())[place.byte] >> place.shift);
+    return Scalar::Load(dtype(), &byte);
+  }
   return Scalar::Load(dtype(), static_cast<const char*>(data()) + BytesOf(dtype(), index));
 }
 
 void HostTensor::set(int64_t index, const Scalar& value, Location at) {
   CheckIndex(*this, index, at);
+  if (IsPacked(dtype())) {
+    const PackedPlace place(dtype(), index);
+    uint8_t element, &byte = static_cast<uint8_t*>(mutable_data())[place.byte];
+    value.To(dtype()).Store(&element);
+    byte = static_cast<uint8_t>((byte & ~(place.mask << place.shift)) | element << place.shift);
+    return;
+  }
   value.To(dtype()).Store(static_cast<char*>(mutable_data()) + BytesOf(dtype(), index));
 }
 
 HostTensor HostTensor::To(DType target) const {
   if (!defined() || target == dtype()) return *this;
+  if (IsPacked(dtype())) return Unpacked(*this).To(target);
+  if (IsPacked(target)) {
+    return Packed(To(IsSigned(target) ? DType::kI8 : DType::kU8), target);
+  }
   HostTensor result(shape_.With(target));
-  VisitElement(dtype(), [&](auto from) {
-    VisitElement(target, [&](auto to) {
+  VisitStored(dtype(), [&](auto from) {
+    VisitStored(target, [&](auto to) {
       CastElements<decltype(to), decltype(from)>(data(), result.mutable_data(), numel());
     });
   });

@@ -8,6 +8,7 @@
 
 #include "base/throw.h"
 #include "hammock/ir/op_def.h"
+#include "ir/storage.h"
 
 namespace hammock {
 namespace {
@@ -84,11 +85,14 @@ void CheckCounts(const OpDef& op, std::span<const Shape* const> in, std::span<co
   }
 }
 
-void CheckDTypes(const OpDef& op, std::span<const Shape* const> in) {
+/// Storage types are moved and cast.
+void CheckStorage(const OpDef& op, std::span<const Shape* const> in) {
   for (const Shape* operand : in) {
-    if (!operand || InfoOf(operand->dtype()).supported) continue;
-    Throw<NotSupported>(ErrorCode::kNotSupported, "{}: dtype {} is reserved", op.name(),
-                        NameOf(operand->dtype()));
+    if (!operand || InfoOf(operand->dtype()).supported) [[likely]]
+      continue;
+    if (!op.IsPrimitive() || TakesStorage(op)) return;
+    Throw<TypeError>(ErrorCode::kDTypeMismatch, "{}: {} is a storage type; cast it, say to {}",
+                     op.name(), NameOf(operand->dtype()), IsFloat(operand->dtype()) ? "f32" : "i8");
   }
 }
 
@@ -180,14 +184,18 @@ void InferShapes(const OpDef& op, std::span<const Shape* const> in, std::span<co
                  std::vector<Shape>& out) {
   CheckCounts(op, in, attrs);
   try {
-    CheckDTypes(op, in);
+    CheckStorage(op, in);
     CheckComplex(op, in);
     if (op.infer) {
       op.infer(InferCall{op, in, attrs, out});
     } else {
       out.push_back(InferElementwise(op, in));
     }
-    for (const Shape& shape : out) CheckSizes(op.name(), shape.sizes());
+    for (const Shape& shape : out) {
+      CheckSizes(op.name(), shape.sizes());
+      if (IsStorage(shape.dtype())) [[unlikely]]
+        CheckPacked(op.name(), shape);
+    }
   } catch (const ValueError& error) {
     RaiseWithCall(error, op, in);
   } catch (const TypeError& error) {

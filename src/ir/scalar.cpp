@@ -6,7 +6,7 @@
 #include <ostream>
 
 #include "base/throw.h"
-#include "ir/convert.h"
+#include "ir/convert_stored.h"
 #include "ir/text.h"
 
 namespace hammock {
@@ -27,7 +27,7 @@ Scalar Hold(T value) {
   if constexpr (kIsComplex<T>) {
     auto bits = [](auto part) { return std::bit_cast<uint64_t>(static_cast<double>(part)); };
     return Scalar::FromBits(DTypeOf<T>, bits(value.real()), bits(value.imag()));
-  } else if constexpr (kIsReal<T>) {
+  } else if constexpr (kIsReal<T> || kIsFloat8<T>) {
     return Scalar::FromBits(DTypeOf<T>, std::bit_cast<uint64_t>(static_cast<double>(value)));
   } else {
     return Scalar::FromBits(DTypeOf<T>, static_cast<uint64_t>(value));
@@ -64,20 +64,34 @@ Scalar Scalar::To(DType dtype) const {
     Scalar real = IsComplex() ? Scalar(ToDouble()).To(part) : To(part);
     return FromBits(dtype, real.bits(), Scalar(imag()).To(part).bits());
   }
-  return VisitElement(dtype, [&](auto zero) {
-    return VisitHeld(*this, [](auto value) { return Hold(Convert<decltype(zero)>(value)); });
+  if (IsPacked(dtype)) {
+    return FromBits(dtype, static_cast<uint64_t>(WrapPacked(dtype, ToInt())));
+  }
+  return VisitStored(dtype, [&](auto zero) {
+    return VisitHeld(*this, [](auto value) { return Hold(ConvertStored<decltype(zero)>(value)); });
   });
 }
 
 void Scalar::Store(void* out) const {
-  VisitElement(dtype_, [&](auto zero) {
-    auto element = VisitHeld(*this, [](auto value) { return Convert<decltype(zero)>(value); });
+  if (IsPacked(dtype_)) {
+    const auto byte = static_cast<uint8_t>(bits_ & ((1u << InfoOf(dtype_).bits) - 1));
+    std::memcpy(out, &byte, 1);
+    return;
+  }
+  VisitStored(dtype_, [&](auto zero) {
+    auto element =
+        VisitHeld(*this, [](auto value) { return ConvertStored<decltype(zero)>(value); });
     std::memcpy(out, &element, sizeof(element));
   });
 }
 
 Scalar Scalar::Load(DType dtype, const void* in) {
-  return VisitElement(dtype, [&](auto element) {
+  if (IsPacked(dtype)) {
+    uint8_t byte = 0;
+    std::memcpy(&byte, in, 1);
+    return FromBits(dtype, static_cast<uint64_t>(WrapPacked(dtype, byte)));
+  }
+  return VisitStored(dtype, [&](auto element) {
     if constexpr (std::same_as<decltype(element), bool>) {
       uint8_t byte = 0;  // any nonzero byte reads as true
       std::memcpy(&byte, in, 1);

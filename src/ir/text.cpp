@@ -108,7 +108,7 @@ void AppendQuoted(std::string& out, std::string_view text) {
 
 std::optional<Scalar> ParseNumber(std::string_view digits, DType dtype) {
   if (dtype == DType::kU64) return ParseInteger<uint64_t>(digits, dtype);
-  if (dtype == DType::kBool || IsComplex(dtype) || !InfoOf(dtype).supported) return std::nullopt;
+  if (dtype == DType::kBool || IsComplex(dtype)) return std::nullopt;
   if (!IsFloat(dtype)) return ParseInteger<int64_t>(digits, dtype);
   if (dtype == DType::kF64) {
     std::optional<double> value = FromChars<double>(digits);

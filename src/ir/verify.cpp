@@ -7,6 +7,7 @@
 
 #include "base/throw.h"
 #include "hammock/ir/graph.h"
+#include "hammock/ir/storage_types.h"
 #include "ir/graph_access.h"
 #include "ir/id_format.h"
 #include "ir/schema_access.h"
@@ -122,9 +123,9 @@ class Verifier {
   }
 
   void CheckType(const Shape& type) {
-    if (!InfoOf(type.dtype()).supported) Fail("dtype {} is reserved", NameOf(type.dtype()));
     try {
       CheckSizes("type", type.sizes());
+      CheckPacked("type", type);
     } catch (const Error& error) {
       Fail("{}", error.message());
     }

@@ -120,7 +120,7 @@ Operands::Operands(const char* op, std::span<const Tensor* const> tensors)
 
 namespace {
 
-/// Composites that take complex operands, by the hash of node and operand types.
+/// Composites that take complex operands or storage types, by the hash of node and operand types.
 struct TakesComplex {
   struct HashOf {
     size_t operator()(const Hash128& hash) const { return static_cast<size_t>(hash.lo); }
@@ -128,8 +128,8 @@ struct TakesComplex {
   std::unordered_set<Hash128, HashOf> known;
 };
 
-/// Raises what the parts of a composite say to complex operands: its expansion is tried on symbolic
-/// tensors, once for each call that differs.
+/// Raises what the parts of a composite say to operands that not every op takes: its expansion is
+/// tried on symbolic tensors, once for each call that differs.
 [[gnu::cold, gnu::noinline]] void CheckComplexParts(const Node& node,
                                                     std::span<const Shape* const> types) {
   Hash128 hash = node.hash();
@@ -146,9 +146,10 @@ struct TakesComplex {
   OfThread<TakesComplex>().known.insert(hash);
 }
 
+/// Or of a storage type.
 inline bool AnyComplex(std::span<const Shape* const> types) {
   for (const Shape* type : types) {
-    if (type && IsComplex(type->dtype())) return true;
+    if (type && type->dtype() >= DType::kC64) return true;
   }
   return false;
 }

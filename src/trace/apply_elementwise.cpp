@@ -52,7 +52,7 @@ inline Node* NodeOf(const OpDef& op, const Location& at, const Tensor& tensor) {
 /// The dtype of an elementwise op's result without inference, where its operands have this dtype.
 /// False: ask the record.
 inline bool FastDType(const OpDef& op, DType operands, DType* result) {
-  if (!IsFloat(operands)) return false;
+  if (!IsFloat(operands) || operands > DType::kF64) return false;
   if (op.rule == DTypeRule::kPromote || op.rule == DTypeRule::kFloat) {
     *result = operands;
     return true;
@@ -160,7 +160,8 @@ const Hash128& CastSeed(DType dtype) {
 
 Tensor ApplyUnary(const OpDef& op, const Location& at, const Tensor& a) {
   const DType dtype = NodeOf(op, at, a)->shape(static_cast<int>(a.impl()->index)).dtype();
-  bool fast = IsFloat(dtype) && (op.rule == DTypeRule::kPromote || op.rule == DTypeRule::kFloat);
+  bool fast = IsFloat(dtype) && dtype <= DType::kF64 &&
+              (op.rule == DTypeRule::kPromote || op.rule == DTypeRule::kFloat);
   Keeps keeps = WhatKeeps(a, a);
   if (!fast || keeps.strides || MayCast(op) || (keeps.history && !HasGradient(op))) {
     return Apply(op, at, std::span(&a, 1));
@@ -172,7 +173,8 @@ Tensor ApplyCast(const Location& at, const Tensor& a, DType dtype) {
   NodeOf(ops::kCast, at, a);
   const Attr attr(dtype);
   Keeps keeps = WhatKeeps(a, a);
-  if (keeps.strides) return Apply(ops::kCast, at, std::span(&a, 1), std::span(&attr, 1));
+  if (keeps.strides || dtype > DType::kC128)
+    return Apply(ops::kCast, at, std::span(&a, 1), std::span(&attr, 1));
   return RecordUnary(ops::kCast, at, a, &attr, dtype, CastSeed(dtype), keeps.history);
 }
 

@@ -70,18 +70,19 @@ TEST(DType, SubByteTypesArePacked) {
   EXPECT_EQ(BytesOf(boolean, 3), 3);
 }
 
-// PyTorch's promote_types; "-" where it has none.
+// PyTorch's promote_types, and the array API's of wide unsigned types with signed ones; "-" where
+// there is none.
 constexpr const char* kPromotions = R"(
        bool u8   u16  u32  u64  i8   i16  i32  i64  f16  bf16 f32  f64  c64  c128
   bool bool u8   u16  u32  u64  i8   i16  i32  i64  f16  bf16 f32  f64  c64  c128
   u8   u8   u8   u16  u32  u64  i16  i16  i32  i64  f16  bf16 f32  f64  c64  c128
-  u16  u16  u16  u16  u32  u64  -    -    -    -    f16  bf16 f32  f64  c64  c128
-  u32  u32  u32  u32  u32  u64  -    -    -    -    f16  bf16 f32  f64  c64  c128
+  u16  u16  u16  u16  u32  u64  i32  i32  i32  i64  f16  bf16 f32  f64  c64  c128
+  u32  u32  u32  u32  u32  u64  i64  i64  i64  i64  f16  bf16 f32  f64  c64  c128
   u64  u64  u64  u64  u64  u64  -    -    -    -    f16  bf16 f32  f64  c64  c128
-  i8   i8   i16  -    -    -    i8   i16  i32  i64  f16  bf16 f32  f64  c64  c128
-  i16  i16  i16  -    -    -    i16  i16  i32  i64  f16  bf16 f32  f64  c64  c128
-  i32  i32  i32  -    -    -    i32  i32  i32  i64  f16  bf16 f32  f64  c64  c128
-  i64  i64  i64  -    -    -    i64  i64  i64  i64  f16  bf16 f32  f64  c64  c128
+  i8   i8   i16  i32  i64  -    i8   i16  i32  i64  f16  bf16 f32  f64  c64  c128
+  i16  i16  i16  i32  i64  -    i16  i16  i32  i64  f16  bf16 f32  f64  c64  c128
+  i32  i32  i32  i32  i64  -    i32  i32  i32  i64  f16  bf16 f32  f64  c64  c128
+  i64  i64  i64  i64  i64  -    i64  i64  i64  i64  f16  bf16 f32  f64  c64  c128
   f16  f16  f16  f16  f16  f16  f16  f16  f16  f16  f16  f32  f32  f64  c64  c128
   bf16 bf16 bf16 bf16 bf16 bf16 bf16 bf16 bf16 bf16 f32  bf16 f32  f64  c64  c128
   f32  f32  f32  f32  f32  f32  f32  f32  f32  f32  f32  f32  f32  f64  c64  c128
@@ -111,8 +112,8 @@ TEST(PromoteTypes, FollowsTheTable) {
 }
 
 TEST(PromoteTypes, NamesBothTypesWhereThereIsNone) {
-  EXPECT_EQ(MessageOf<TypeError>([] { PromoteTypes(u32, i64); }),
-            "promote_types: u32 and i64 have no common type; cast one of them");
+  EXPECT_EQ(MessageOf<TypeError>([] { PromoteTypes(u64, i64); }),
+            "promote_types: u64 and i64 have no common type; cast one of them");
   EXPECT_THROW(PromoteTypes(f32, DType::kF8E4M3), TypeError);
   EXPECT_THROW(PromoteTypes(DType::kI4, i8), TypeError);
 }

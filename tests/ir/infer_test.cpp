@@ -65,15 +65,15 @@ TEST(InferShapes, ErrorsNameTheOpAndItsOperands) {
   EXPECT_EQ(Error("add", {"f32[2,3]", "f32[4,3]"}),
             "add: sizes do not broadcast: [2,3] and [4,3] differ at dim 0 (2 against 4); operands "
             "are f32[2,3], f32[4,3]");
-  EXPECT_EQ(Error("add", {"u32[2]", "i8[2]"}),
-            "add: promote_types: u32 and i8 have no common type; cast one of them; operands are "
-            "u32[2], i8[2]");
+  EXPECT_EQ(Error("add", {"u64[2]", "i8[2]"}),
+            "add: promote_types: u64 and i8 have no common type; cast one of them; operands are "
+            "u64[2], i8[2]");
   EXPECT_EQ(Error("bitwise_and", {"f32[2]", "i32[2]"}),
             "bitwise_and: needs integers or bool, got f32; operands are f32[2], i32[2]");
   EXPECT_EQ(Error("where", {"f32[2]", "f32[2]", "f32[2]"}),
             "where: the condition must be bool, got f32[2]; operands are f32[2], f32[2], f32[2]");
   EXPECT_EQ(Error("add", {"i4[2]", "f32[2]"}),
-            "add: dtype i4 is reserved; operands are i4[2], f32[2]");
+            "add: i4 is a storage type; cast it, say to i8; operands are i4[2], f32[2]");
   EXPECT_EQ(Error("lt", {"c64[2]", "f32[2]"}),
             "lt: complex numbers are not supported; operands are c64[2], f32[2]");
   EXPECT_EQ(Error("add", {"f32[1073741824,1]", "f32[1,1073741824]"}),

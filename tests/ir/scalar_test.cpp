@@ -66,7 +66,11 @@ TEST(Scalar, StoresAndLoadsEveryDType) {
   EXPECT_EQ(Scalar::Load(boolean, &odd), Scalar(true));
 }
 
-TEST(Scalar, ReservedDTypesAreRefused) { EXPECT_THROW(Scalar(1).To(DType::kI4), std::exception); }
+TEST(Scalar, HoldsStorageTypes) {
+  EXPECT_EQ(Scalar(9).To(DType::kI4).ToInt(), -7);
+  EXPECT_EQ(Scalar(25).To(DType::kU4).ToInt(), 9);
+  EXPECT_EQ(Scalar(1.07).To(DType::kF8E4M3).ToDouble(), 1.125);
+}
 
 TEST(Scalar, HoldsComplexNumbers) {
   Scalar z(std::complex<double>(1.5, -2));

@@ -80,8 +80,10 @@ TEST(Verify, ChecksTypes) {
             "verify: %4 = add: its types are i32[2], inference gives i64[2]");
   EXPECT_EQ(After([](Graph& g) { g.mutable_node(NodeId(2)).types.pop_back(); }),
             "verify: %2 = sort: its types are f32[2], inference gives f32[2], i64[2]");
-  EXPECT_EQ(After([](Graph& g) { g.mutable_node(NodeId(0)).types[0] = Shape(DType::kI4, {2}); }),
-            "verify: %0 = input: dtype i4 is reserved");
+  EXPECT_EQ(
+      After([](Graph& g) { g.mutable_node(NodeId(0)).types[0] = Shape(DType::kI4, {3}); }),
+      "verify: %0 = input: type: i4 is packed, 2 elements a byte: the last size of i4[3] is no "
+      "multiple of 2");
   EXPECT_EQ(After([](Graph& g) { g.mutable_node(NodeId(0)).types[0] = Shape(f32, {-2}); }),
             "verify: %0 = input: type: sizes must not be negative: [-2]");
   EXPECT_EQ(After([](Graph& g) { g.mutable_node(NodeId(0)).types.clear(); }),

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "hammock/host_tensor.h"
+#include "hammock/ir/storage_types.h"
 #include "ir/primitives.h"
 
 namespace hammock::compiler {
@@ -40,7 +41,8 @@ bool IsPointwise(const Graph& graph, const GraphNode& node) {
   if (node.op == &ops::kCast) return true;
   if (node.op == &ops::kBitcast) {
     const DType from = graph.TypeOf(node.inputs[0]).dtype(), to = node.type().dtype();
-    return InfoOf(from).bits == InfoOf(to).bits && !IsComplex(from) && !IsComplex(to);
+    return InfoOf(from).bits == InfoOf(to).bits && !IsComplex(from) && !IsComplex(to) &&
+           !IsStorage(from) && !IsStorage(to);
   }
   if (node.op->scalar == ScalarFn::kNone || !node.op->IsPrimitive()) return false;
   return !DividesIntegers(node.op->scalar, node.type().dtype()) ||

@@ -3,6 +3,7 @@
 #include <set>
 #include <utility>
 
+#include "compiler/passes/expand_storage.h"
 #include "compiler/passes/split_complex.h"
 #include "ir/primitives.h"
 
@@ -30,6 +31,10 @@ Graph MaterializeOutputs(Graph graph) {
                               .location = location,
                               .origin = origin}),
                 0};
+      continue;
+    }
+    if (IsStorage(graph.TypeOf(output).dtype())) {
+      output = CopyOfBytes(graph, output, source.location, source.origin);
       continue;
     }
     GraphNode copy{.op = &ops::kReshape,

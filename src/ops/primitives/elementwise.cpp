@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <numbers>
 
 #include "hammock/ops/elementwise.h"
@@ -173,7 +174,9 @@ void InferBitcast(const InferCall& call) {
   int from_bits = InfoOf(self.dtype()).bits;
   int to_bits = InfoOf(to).bits;
   Dims sizes = self.sizes();
-  if (from_bits != to_bits) {
+  // A single packed element has a byte of its own.
+  const bool byte = self.rank() == 0 && std::max(from_bits, to_bits) == 8;
+  if (from_bits != to_bits && !byte) {
     if (self.rank() == 0 || sizes.back() * from_bits % to_bits != 0) {
       Refuse(call, ErrorCode::kShapeMismatch,
              "the last dimension of {} ({} bits an element) does not divide into {}",

@@ -1,4 +1,5 @@
 #include "hammock/ops/index.h"
+#include "hammock/ir/storage_types.h"
 #include "hammock/op_builder.h"
 #include "hammock/ops/elementwise.h"
 #include "hammock/ops/operators.h"
@@ -54,6 +55,7 @@ void InferScatter(const InferCall& call) {
   bool ordered = reduce != "none" && reduce != "sum";
   RequireDType(call, !ordered || !IsComplex(self.dtype()), self,
                "real numbers to multiply or to compare");
+  RequireDType(call, reduce == "none" || !IsStorage(self.dtype()), self, "numbers to combine");
   call.out = {self};
 }
 

@@ -4,9 +4,11 @@
 #include <vector>
 
 #include "ir/primitives.h"
+#include "ops/nn/quantize.h"
 #include "ops/primitives/collectives.h"
 #include "ops/primitives/families.h"
 #include "ops/primitives/module_call.h"
+#include "ops/primitives/storage.h"
 #include "ops/shape/views.h"
 
 namespace hammock::ops {
@@ -79,6 +81,7 @@ std::vector<const OpDef*> AllOps() {
     all.insert(all.end(), family.begin(), family.end());
   };
   add(ComplexOps());
+  add(StorageOps());
   add(ArithmeticOps());
   add(CompareOps());
   add(SpecialOps());
@@ -98,6 +101,7 @@ std::vector<const OpDef*> AllOps() {
   add(MatmulOps());
   add(EinsumOps());
   add(ConvOps());
+  add(QuantizeOps());
   add(ChannelsLastOps());
   add(FusedForms());
   add(PoolOps());

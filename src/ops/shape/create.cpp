@@ -1,4 +1,5 @@
 #include "hammock/ops/create.h"
+#include "hammock/ir/storage_types.h"
 
 #include <cmath>
 #include <limits>
@@ -24,9 +25,7 @@ namespace {
 
 void CheckImport(const char* op, const Shape& shape) {
   CheckSizes(op, shape.sizes());
-  if (InfoOf(shape.dtype()).supported) return;
-  Throw<TypeError>(ErrorCode::kDTypeMismatch, "{}: dtype {} is not supported", op,
-                   NameOf(shape.dtype()));
+  CheckPacked(op, shape);
 }
 
 void CheckHost(const HostTensor& host) {

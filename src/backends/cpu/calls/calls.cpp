@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "backends/cpu/calls/call_kit.h"
+#include "backends/cpu/calls/quantized.h"
 #include "backends/cpu/calls/sparse.h"
 #include "backends/cpu/matmul/fused_matmul.h"
 #include "backends/cpu/matmul/matmul.h"
@@ -169,8 +170,8 @@ constexpr CallEntry kMatMuls[] = {{&ops::kDotGeneral, MakePlain<DotCall>},
 CallMaker FindMaker(const OpDef* op) {
   for (std::span<const CallEntry> family :
        {std::span<const CallEntry>(kMatMuls), AttentionCalls(), CollectiveCalls(), CopyCalls(),
-        FftCalls(), IndexCalls(), OrderCalls(), PoolCalls(), ReduceCalls(), ControlCalls(),
-        ElementCalls(), SparseCalls(), WeightBackwardCalls()}) {
+        FftCalls(), IndexCalls(), OrderCalls(), PoolCalls(), QuantizedCalls(), ReduceCalls(),
+        ControlCalls(), ElementCalls(), SparseCalls(), WeightBackwardCalls()}) {
     for (const CallEntry& entry : family) {
       if (entry.op == op) return entry.make;
     }
@@ -199,7 +200,8 @@ bool GainsByNarrowOperands(const Graph& graph, const GraphNode& matmul) {
 bool RunsWhole(const Graph& graph, NodeId id) {
   const GraphNode& node = graph[id];
   return RunsWholeAttention(graph, node) || RunsWholePool(graph, node) ||
-         RunsWholeSparse(graph, node) || RunsWholeWeightBackward(graph, node);
+         RunsWholeQuantized(graph, node) || RunsWholeSparse(graph, node) ||
+         RunsWholeWeightBackward(graph, node);
 }
 
 std::unique_ptr<MatMulCall> MakeMatMulCall(const Graph& graph, NodeId id,

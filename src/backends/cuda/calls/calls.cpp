@@ -68,7 +68,8 @@ std::string WhyNot(const Graph& graph, NodeId id, const Machine* machine) {
   const GraphNode& node = graph[id];
   if (machine && IsTransform(node.op)) return machine->WhyNoTransforms();
   for (GraphValue input : node.inputs) {
-    if (input.node && InfoOf(graph.TypeOf(input).dtype()).bits % 8 != 0) {
+    if (input.node && node.op != &ops::kBitcast &&
+        InfoOf(graph.TypeOf(input).dtype()).bits % 8 != 0) {
       return "its operands have elements that are no bytes";
     }
   }

@@ -1,0 +1,110 @@
+#include "backends/cpu/calls/quantized.h"
+
+#include <optional>
+
+#include "backends/cpu/matmul/byte_rows.h"
+#include "backends/cpu/matmul/quantized_rows.h"
+#include "ops/nn/quantize.h"
+
+namespace hammock::cpu {
+namespace {
+
+/// How many elements of a row share a scale, and the step of scales from row to row; nullopt where
+/// rows share scales in another way.
+struct Groups {
+  int64_t size, stride;
+};
+std::optional<Groups> GroupsOf(const Shape& scale, int64_t n, int64_t k) {
+  if (scale.numel() == 1) return Groups{k, 0};
+  const int64_t columns = scale.sizes().back();
+  if (scale.rank() == 1) return Groups{k / columns, 0};
+  if (scale.size(0) != n && scale.size(0) != 1) return std::nullopt;
+  return Groups{k / columns, scale.size(0) == 1 ? 0 : columns};
+}
+
+std::optional<QuantizedRowsSpec> SpecOf(const Graph& graph, const GraphNode& node) {
+  const Shape &x = graph.TypeOf(node.inputs[0]), &weight = graph.TypeOf(node.inputs[1]);
+  const Shape& scale = graph.TypeOf(node.inputs[2]);
+  if (x.numel() == 0 || weight.numel() == 0) return std::nullopt;
+  QuantizedRowsSpec spec;
+  spec.n = weight.size(0);
+  spec.k = weight.size(1);
+  spec.m = x.numel() / spec.k;
+  spec.x = x.dtype();
+  spec.weight = spec.zero = weight.dtype();
+  spec.scale = scale.dtype();
+  const auto groups = GroupsOf(scale, spec.n, spec.k);
+  if (!groups) return std::nullopt;
+  spec.group = groups->size;
+  spec.scale_stride = groups->stride;
+  if (node.inputs[3].node) {
+    const Shape& zero = graph.TypeOf(node.inputs[3]);
+    if (zero.sizes() != scale.sizes()) return std::nullopt;
+    spec.zero = zero.dtype();
+    spec.zero_stride = groups->stride;
+  }
+  if (!QuantizedRows::Takes(spec)) return std::nullopt;
+  return spec;
+}
+
+class QuantizedLinearCall : public Call {
+ public:
+  explicit QuantizedLinearCall(const QuantizedRowsSpec& spec) : rows_(spec) {}
+
+  int64_t scratch_bytes() const override { return rows_.scratch_bytes(); }
+  void Run(std::span<const char* const> in, std::span<char* const> out,
+           char* scratch) const override {
+    rows_.Run(
+        {.x = in[0], .weight = in[1], .scale = in[2], .zero = in[3], .bias = in[4], .out = out[0]},
+        scratch, ThreadPool::Get());
+  }
+  const char* kernel() const override { return rows_.kernel(); }
+
+ private:
+  QuantizedRows rows_;
+};
+
+std::unique_ptr<Call> MakeQuantizedLinear(const Graph& graph, const GraphNode& node) {
+  const auto spec = SpecOf(graph, node);
+  HAMMOCK_CHECK(spec, "quantized_linear was to be expanded");
+  return std::make_unique<QuantizedLinearCall>(*spec);
+}
+
+class IntDotCall : public Call {
+ public:
+  IntDotCall(const Graph& graph, const GraphNode& node) : rows_(SpecOf(graph, node)) {}
+
+  int64_t scratch_bytes() const override { return rows_.scratch_bytes(); }
+  void Run(std::span<const char* const> in, std::span<char* const> out,
+           char* scratch) const override {
+    rows_.Run(in[0], in[1], out[0], scratch, ThreadPool::Get());
+  }
+  const char* kernel() const override { return rows_.kernel(); }
+
+ private:
+  static ByteRowsSpec SpecOf(const Graph& graph, const GraphNode& node) {
+    const Shape &a = graph.TypeOf(node.inputs[0]), &b = graph.TypeOf(node.inputs[1]);
+    ByteRowsSpec spec{.batch = 1,
+                      .m = a.size(a.rank() - 2),
+                      .n = b.size(b.rank() - 2),
+                      .k = a.size(a.rank() - 1),
+                      .a_signed = a.dtype() == DType::kI8};
+    for (int i = 0; i < a.rank() - 2; ++i) spec.batch *= a.size(i);
+    return spec;
+  }
+  ByteRows rows_;
+};
+
+constexpr CallEntry kCalls[] = {{&ops::kQuantizedLinear, MakeQuantizedLinear},
+                                {&ops::kIntDot, MakeNode<IntDotCall>}};
+
+}  // namespace
+
+std::span<const CallEntry> QuantizedCalls() { return kCalls; }
+
+bool RunsWholeQuantized(const Graph& graph, const GraphNode& node) {
+  if (node.op == &ops::kIntDot) return true;
+  return node.op == &ops::kQuantizedLinear && SpecOf(graph, node).has_value();
+}
+
+}  // namespace hammock::cpu

@@ -1,0 +1,76 @@
+#include "compiler/passes/expand_storage.h"
+
+#include <algorithm>
+
+#include "compiler/passes/expand.h"
+#include "compiler/passes/graph_editor.h"
+#include "compiler/passes/make_explicit.h"
+#include "ir/primitives.h"
+#include "ir/storage.h"
+#include "ops/primitives/storage.h"
+
+namespace hammock {
+
+bool HasStorage(const Graph& graph, const GraphNode& node) {
+  auto is_storage = [](const Shape& type) { return IsStorage(type.dtype()); };
+  return std::ranges::any_of(node.types, is_storage) ||
+         std::ranges::any_of(node.inputs, [&](GraphValue input) {
+           return input.node && is_storage(graph.TypeOf(input));
+         });
+}
+
+GraphValue CopyOfBytes(Graph& graph, GraphValue value, LocationId location, NodeId origin) {
+  const Shape type = graph.TypeOf(value);
+  Dims bytes = type.sizes();
+  if (bytes.size() > 0) bytes[bytes.size() - 1] = BytesOf(type.dtype(), bytes.back());
+  auto add = [&](const OpDef& op, Attr attr, const Shape& result) {
+    value = {graph.Append({.op = &op,
+                           .inputs = {value},
+                           .attrs = {std::move(attr)},
+                           .types = {result},
+                           .location = location,
+                           .origin = origin}),
+             0};
+  };
+  add(ops::kBitcast, Attr(DType::kU8), Shape(DType::kU8, bytes));
+  add(ops::kReshape, Attr(bytes), Shape(DType::kU8, bytes));
+  add(ops::kBitcast, Attr(type.dtype()), type);
+  return value;
+}
+
+namespace {
+
+ExpandFn ExpansionOf(const GraphNode& node) {
+  if (node.op == &ops::kCast) return ops::CastStored;
+  if (node.op == &ops::kConstant) return ops::ConstantStored;
+  return node.op->IsPrimitive() && !TakesStorageInMemory(*node.op) ? ops::MoveStored : nullptr;
+}
+
+/// _unpack(_pack(x)) -> x
+Graph JoinPacked(Graph graph) {
+  return EditGraph(std::move(graph),
+                   [](GraphEditor& editor, NodeId, const GraphNode& node) -> Replacement {
+                     if (node.op != &ops::kUnpack) return std::nullopt;
+                     const GraphNode& packed = editor.graph()[node.inputs[0].node];
+                     if (packed.op != &ops::kPack) return std::nullopt;
+                     return {{packed.inputs[0]}};
+                   });
+}
+
+}  // namespace
+
+Graph ExpandStorage(Graph graph, const std::function<bool(const Graph&, NodeId)>& keep) {
+  bool any = false;
+  for (const GraphNode& node : graph.nodes()) any = any || HasStorage(graph, node);
+  if (!any) return graph;
+  graph = EditGraph(std::move(graph),
+                    [](GraphEditor& editor, NodeId, const GraphNode& node) -> Replacement {
+                      ExpandFn expand = ExpansionOf(node);
+                      if (!expand || !HasStorage(editor.graph(), node)) return std::nullopt;
+                      return ExpandNode(node, expand, editor.graph());
+                    });
+  graph = MakeExplicit(std::move(graph));
+  return MakeExplicit(ExpandComposites(JoinPacked(std::move(graph)), keep));
+}
+
+}  // namespace hammock
