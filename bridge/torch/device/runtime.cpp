@@ -211,6 +211,7 @@ std::vector<int64_t> MemoryInfo(int64_t index) {
 TORCH_LIBRARY_FRAGMENT(hammock, m) {
   using namespace hammock_torch;
   m.def("device_init() -> ()", InitDevice);
+  m.def("device_count() -> int", [] { return int64_t{DeviceCount()}; });
   m.def("device_name(int index) -> str", NameOfDevice);
   m.def("device_mark_step(bool wait) -> ()", MarkStep);
   m.def("device_check_meta(bool check) -> ()", SetChecksMeta);

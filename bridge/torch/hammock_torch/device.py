@@ -13,6 +13,7 @@ import functools
 import sys
 
 import torch
+from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from . import _device
 
@@ -57,12 +58,7 @@ def _is_in_bad_fork() -> bool:
 
 def device_count() -> int:
     """The devices of the kind that HAMMOCK_DEVICE names."""
-    return torch._C._accelerator_deviceCount() if _is_accelerator() else 0
-
-
-def _is_accelerator() -> bool:
-    found = torch._C._accelerator_getAccelerator()
-    return found is not None and found.type == "hammock"
+    return _ops.device_count()
 
 
 def current_device() -> int:
@@ -158,7 +154,7 @@ def _register() -> None:
     _ops.device_init()
     torch._register_device_module("hammock", sys.modules[__name__])
     torch.utils.generate_methods_for_privateuse1_backend(for_storage=True)
-    torch.optim.optimizer.register_optimizer_step_post_hook(_after_step)
+    register_optimizer_step_post_hook(_after_step)
     _wrap(torch._tensor_str, "_tensor_str", _printed_on_cpu)
     _wrap(torch.Tensor, "__dlpack__", _exported_by_cpu)
     _wrap(torch.Tensor, "__dlpack_device__", _exported_by_cpu)
