@@ -37,7 +37,8 @@ thread_local c10::DeviceIndex current_index = 0;
 void* NewAddress() {
   constexpr size_t kBytes = size_t{1} << 36, kStep = 64;
   static char* const start = [] {
-    void* reserved = mmap(nullptr, kBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void* reserved =
+        mmap(nullptr, kBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     return static_cast<char*>(reserved == MAP_FAILED ? nullptr : reserved);
   }();
   static std::atomic<size_t> next{0};
@@ -150,8 +151,8 @@ void DeviceTensor::Replace(hammock::Tensor value) {
 template <class Version>
 c10::intrusive_ptr<c10::TensorImpl> DeviceTensor::Copied(Version&& version,
                                                          bool allow_change) const {
-  auto copy = c10::make_intrusive<DeviceTensor>(storage_, value_,
-                                                c10::typeMetaToScalarType(data_type_));
+  auto copy =
+      c10::make_intrusive<DeviceTensor>(storage_, value_, c10::typeMetaToScalarType(data_type_));
   copy_tensor_metadata(this, copy.get(), std::forward<Version>(version), allow_change);
   return copy;
 }
@@ -177,7 +178,7 @@ namespace {
 /// Bytes have no type before a tensor uses them: the first one decides which elements the base has,
 /// so that no view between dtypes stands between it and its memory.
 void GiveType(DeviceStorage& storage, hammock::DType dtype) {
-  if (storage.base.dtype() == dtype || storage.tensors.load() > 1) return;
+  if (storage.base.dtype() == dtype || storage.tensors.load() > 0) return;
   int64_t width = hammock::Shape(dtype, {1}).bytes();
   if (BytesOf(storage.base) % width != 0 || BytesOf(storage.base) == 0) return;
   hammock::Tensor flat = hammock::as_strided(storage.base, {storage.base.numel()}, {1}, 0);
@@ -199,7 +200,8 @@ hammock::Tensor ViewOfStorage(const c10::Storage& storage, c10::ScalarType dtype
     last += (sizes[i] - 1) * strides[i];
     count *= sizes[i];
   }
-  if (count == 0) return hammock::empty_strided(ToDims(sizes), ToDims(strides), wanted, base.device());
+  if (count == 0)
+    return hammock::empty_strided(ToDims(sizes), ToDims(strides), wanted, base.device());
   int64_t width = hammock::Shape(wanted, {1}).bytes();
   TORCH_CHECK((last + 1) * width <= BytesOf(base), "hammock: elements up to ", last,
               " are out of bounds for a storage of ", BytesOf(base), " bytes");
@@ -210,7 +212,8 @@ hammock::Tensor ViewOfStorage(const c10::Storage& storage, c10::ScalarType dtype
                 "hammock: a part of a storage cannot be viewed as another dtype");
     return hammock::view(base, ToDims(sizes));
   }
-  if (base.sizes() == ToDims(sizes) && base.strides() == ToDims(strides) && offset == 0) return base;
+  if (base.sizes() == ToDims(sizes) && base.strides() == ToDims(strides) && offset == 0)
+    return base;
   if (offset == 0 && count == base.numel() && base.is_contiguous()) {
     hammock::Tensor view = hammock::view(base, ToDims(sizes));
     if (view.strides() == ToDims(strides)) return view;

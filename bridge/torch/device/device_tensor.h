@@ -33,9 +33,7 @@ class DeviceTensor final : public c10::TensorImpl {
   static DeviceTensor* Of(const at::Tensor& tensor) {
     return static_cast<DeviceTensor*>(tensor.unsafeGetTensorImpl());
   }
-  static bool Is(const at::Tensor& tensor) {
-    return tensor.device().type() == c10::kPrivateUse1;
-  }
+  static bool Is(const at::Tensor& tensor) { return tensor.device().type() == c10::kPrivateUse1; }
 
   const hammock::Tensor& value() const { return value_; }
   /// Another view of the same storage, for `t_` and its like.
@@ -45,7 +43,8 @@ class DeviceTensor final : public c10::TensorImpl {
   void UseStorage(c10::Storage storage, hammock::Tensor value);
 
   c10::intrusive_ptr<c10::TensorImpl> shallow_copy_and_detach(
-      const c10::VariableVersion& version_counter, bool allow_tensor_metadata_change) const override;
+      const c10::VariableVersion& version_counter,
+      bool allow_tensor_metadata_change) const override;
   c10::intrusive_ptr<c10::TensorImpl> shallow_copy_and_detach(
       c10::VariableVersion&& version_counter, bool allow_tensor_metadata_change) const override;
   void shallow_copy_from(const c10::intrusive_ptr<c10::TensorImpl>& impl) override;

@@ -18,8 +18,8 @@ using hammock::Tensor;
 using MaybeTensor = std::optional<at::Tensor>;
 
 const Tensor& ValueOf(const at::Tensor& tensor) {
-  TORCH_CHECK(DeviceTensor::Is(tensor), "hammock: expected a tensor of device hammock, found one of ",
-              tensor.device());
+  TORCH_CHECK(DeviceTensor::Is(tensor),
+              "hammock: expected a tensor of device hammock, found one of ", tensor.device());
   return DeviceTensor::Of(tensor)->value();
 }
 Tensor LearningRate(const at::Tensor& lr) {
@@ -101,9 +101,9 @@ void Sgd(at::TensorList params, at::TensorList grads, at::TensorList buffers, do
 }
 
 template <class Rate>
-void Adagrad(at::TensorList params, at::TensorList grads, at::TensorList sums,
-             at::TensorList steps, Rate given_rate, double lr_decay, double weight_decay, double eps,
-             bool maximize, const MaybeTensor& grad_scale, const MaybeTensor& found_inf) {
+void Adagrad(at::TensorList params, at::TensorList grads, at::TensorList sums, at::TensorList steps,
+             Rate given_rate, double lr_decay, double weight_decay, double eps, bool maximize,
+             const MaybeTensor& grad_scale, const MaybeTensor& found_inf) {
   Update update(grad_scale, found_inf, maximize);
   auto lr = LearningRate(given_rate);
   for (size_t i = 0; i < params.size(); ++i) {
@@ -140,8 +140,8 @@ at::Tensor& UpdateScale(at::Tensor& self, at::Tensor& growth_tracker, const at::
   Tensor larger = scale * growth;
   larger = hammock::where(hammock::isfinite(larger), larger, scale);
   Tensor next = hammock::where(found, scale * backoff, hammock::where(grows, larger, scale));
-  Tensor count = hammock::where(hammock::logical_or(found, grows), hammock::zeros_like(tracker),
-                                successes);
+  Tensor count =
+      hammock::where(hammock::logical_or(found, grows), hammock::zeros_like(tracker), successes);
   hammock::copy_(scale, next);
   hammock::copy_(tracker, count);
   return self;

@@ -58,7 +58,8 @@ at::Tensor Empty(c10::IntArrayRef size, std::optional<c10::ScalarType> dtype,
 
 std::vector<int64_t> RowMajor(c10::IntArrayRef size) {
   std::vector<int64_t> strides(size.size(), 1);
-  for (size_t i = size.size(); i-- > 1;) strides[i - 1] = strides[i] * std::max<int64_t>(size[i], 1);
+  for (size_t i = size.size(); i-- > 1;)
+    strides[i - 1] = strides[i] * std::max<int64_t>(size[i], 1);
   return strides;
 }
 
@@ -73,7 +74,8 @@ at::Tensor& SetStorageView(at::Tensor& self, at::Storage source, int64_t offset,
   hammock::LocationScope line(Caller());
   std::vector<int64_t> strides = stride.empty() ? RowMajor(size) : stride.vec();
   auto needed = static_cast<size_t>((offset + CountOf(size)) * self.element_size());
-  if (CountOf(size) > 0 && needed > source.nbytes() && stride.empty()) ResizeStorage(source, needed);
+  if (CountOf(size) > 0 && needed > source.nbytes() && stride.empty())
+    ResizeStorage(source, needed);
   hammock::Tensor view = ViewOfStorage(source, self.scalar_type(), size, strides, offset);
   DeviceTensor* impl = DeviceTensor::Of(self);
   impl->UseStorage(source, view);
@@ -103,8 +105,8 @@ const at::Tensor& Resize(const at::Tensor& self, c10::IntArrayRef size,
   if (format == c10::MemoryFormat::ChannelsLast) strides = c10::get_channels_last_strides_2d(size);
   auto needed = static_cast<size_t>((self.storage_offset() + CountOf(size)) * self.element_size());
   if (needed > self.storage().nbytes()) ResizeStorage(self.storage(), needed);
-  hammock::Tensor view = ViewOfStorage(self.storage(), self.scalar_type(), size, strides,
-                                       self.storage_offset());
+  hammock::Tensor view =
+      ViewOfStorage(self.storage(), self.scalar_type(), size, strides, self.storage_offset());
   DeviceTensor::Of(self)->Become(view);
   return self;
 }
@@ -166,19 +168,39 @@ Any AsStrided(Call c) {
 Any Clone(Call c) { return hammock::clone(c.tensor(0)); }
 
 constexpr AdaptorEntry kViews[] = {
-    {"aten::view", View},         {"aten::_unsafe_view", View}, {"aten::_reshape_alias", View},
-    {"aten::as_strided", AsStrided}, {"aten::clone", Clone},    {"aten::alias", Alias},
-    {"aten::detach", Alias},      {"aten::lift", Alias},        {"aten::lift_fresh", Alias},
+    {"aten::view", View},           {"aten::_unsafe_view", View},
+    {"aten::_reshape_alias", View}, {"aten::as_strided", AsStrided},
+    {"aten::clone", Clone},         {"aten::alias", Alias},
+    {"aten::detach", Alias},        {"aten::lift", Alias},
+    {"aten::lift_fresh", Alias},
 };
 
 /// Written above, or right as PyTorch composes them of what is.
 constexpr std::string_view kNotFromTable[] = {
-    "aten::empty",       "aten::empty_strided", "aten::empty_like",   "aten::empty_permuted",
-    "aten::new_empty",   "aten::new_empty_strided", "aten::copy_",    "aten::_copy_from",
-    "aten::_copy_from_and_resize", "aten::set_", "aten::resize_",     "aten::_local_scalar_dense",
-    "aten::_to_copy",    "aten::copy",          "aten::lift_fresh_copy", "aten::size",
-    "aten::resize_as_",  "aten::resize",        "aten::set",          "aten::item",
-    "aten::equal",       "aten::_conj",         "aten::_neg_view",    "aten::dim",
+    "aten::empty",
+    "aten::empty_strided",
+    "aten::empty_like",
+    "aten::empty_permuted",
+    "aten::new_empty",
+    "aten::new_empty_strided",
+    "aten::copy_",
+    "aten::_copy_from",
+    "aten::_copy_from_and_resize",
+    "aten::set_",
+    "aten::resize_",
+    "aten::_local_scalar_dense",
+    "aten::_to_copy",
+    "aten::copy",
+    "aten::lift_fresh_copy",
+    "aten::size",
+    "aten::resize_as_",
+    "aten::resize",
+    "aten::set",
+    "aten::item",
+    "aten::equal",
+    "aten::_conj",
+    "aten::_neg_view",
+    "aten::dim",
 };
 
 }  // namespace

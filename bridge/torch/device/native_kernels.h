@@ -12,7 +12,8 @@ class Library;
 namespace hammock_torch {
 
 void RegisterNativeKernels(torch::Library& library);
-/// Of ops that mean more here than in a graph, where only values count; null for others.
+/// By full name ("aten::view.dtype"), of ops that mean more here than in a graph, where only values
+/// count; null for others.
 Adaptor DeviceAdaptor(const std::string& name);
 /// Whether the op of that name ("aten::add") is recorded by the table.
 bool IsFromTable(const std::string& name);

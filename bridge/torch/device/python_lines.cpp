@@ -1,6 +1,6 @@
-// hammock_torch._device: the Python line that calls an op of the device. Ops run without the GIL, so
-// the frames of the calling thread, which nobody else changes, are read as they are; only what was
-// not seen before takes the GIL.
+// hammock_torch._device: the Python line that calls an op of the device. Ops run without the GIL,
+// so the frames of the calling thread, which nobody else changes, are read as they are; only what
+// was not seen before takes the GIL.
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>

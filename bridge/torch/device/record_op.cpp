@@ -146,7 +146,8 @@ hammock::Tensor InFormat(const hammock::Tensor& value, at::MemoryFormat format) 
 at::Tensor AsMeta(const at::Tensor& tensor) {
   if (!tensor.defined() || tensor.unsafeGetTensorImpl()->is_wrapped_number()) return tensor;
   auto options = at::TensorOptions(tensor.scalar_type()).device(at::kMeta);
-  if (!DeviceTensor::Is(tensor)) return at::empty_strided(tensor.sizes(), tensor.strides(), options);
+  if (!DeviceTensor::Is(tensor))
+    return at::empty_strided(tensor.sizes(), tensor.strides(), options);
   auto elements = static_cast<int64_t>(tensor.storage().nbytes() / tensor.element_size());
   return at::empty({elements}, options)
       .as_strided(tensor.sizes(), tensor.strides(), tensor.storage_offset());
@@ -197,14 +198,16 @@ hammock::LocationId Caller() {
 }
 
 void RunOnMeta(const c10::OperatorHandle& op, torch::jit::Stack& stack) {
-  c10::impl::ExcludeDispatchKeyGuard no_autograd(c10::autograd_dispatch_keyset_with_ADInplaceOrView);
+  c10::impl::ExcludeDispatchKeyGuard no_autograd(
+      c10::autograd_dispatch_keyset_with_ADInplaceOrView);
   for (c10::IValue& value : stack) value = AsMeta(value);
   op.callBoxed(stack);
 }
 
-RecordOp::RecordOp(const c10::OperatorHandle& op) : handle_(op),
+RecordOp::RecordOp(const c10::OperatorHandle& op)
+    : handle_(op),
       op_(AtenOp::Of(op.schema())),
-      adaptor_(DeviceAdaptor(op.schema().name())) {
+      adaptor_(DeviceAdaptor(c10::toString(op.operator_name()))) {
   const c10::FunctionSchema& schema = op.schema();
   const auto& arguments = schema.arguments();
   for (const c10::Argument& returned : schema.returns()) {
@@ -273,7 +276,8 @@ c10::IValue RecordOp::Boxed(const Any& value, size_t result, c10::ArrayRef<c10::
   return ToIValue(value, type);
 }
 
-/// A view by the sizes and strides that `meta` gives it, for view ops that Hammock has no chain for.
+/// A view by the sizes and strides that `meta` gives it, for view ops that Hammock has no chain
+/// for.
 bool RecordOp::PushViewsByMeta(torch::jit::Stack* stack) const {
   if (!is_view_) return false;
   size_t count = handle_.schema().arguments().size();
@@ -352,8 +356,8 @@ void RecordOp::operator()(const c10::OperatorHandle&, c10::DispatchKeySet,
     fall_back(error.what());
   }
   if (format_at_ >= 0 && arguments[format_at_].isInt() && result.IsTensor()) {
-    result = InFormat(result.ToTensor(),
-                      static_cast<at::MemoryFormat>(arguments[format_at_].toInt()));
+    result =
+        InFormat(result.ToTensor(), static_cast<at::MemoryFormat>(arguments[format_at_].toInt()));
   }
   torch::jit::Stack boxed;
   boxed.reserve(results_.size());
@@ -379,7 +383,8 @@ DrawsFrom::DrawsFrom(const c10::IValue& generator) {
   if (!generator.isGenerator()) return;
   generator_ = generator.toGenerator();
   at::Generator host = at::globalContext().defaultGenerator(at::kCPU);
-  if (!generator_.defined() || generator_.unsafeGetGeneratorImpl() == host.unsafeGetGeneratorImpl()) {
+  if (!generator_.defined() ||
+      generator_.unsafeGetGeneratorImpl() == host.unsafeGetGeneratorImpl()) {
     generator_ = {};
     return;
   }

@@ -37,9 +37,9 @@ class RecordOp final : public c10::OperatorKernel {
 
   const c10::OperatorHandle handle_;
   const AtenOp& op_;
-  const Adaptor adaptor_;         ///< of the device alone, or null
+  const Adaptor adaptor_;           ///< of the device alone, or null
   std::vector<std::string> names_;  ///< of the arguments
-  const AtenOp* view_ = nullptr;  ///< of `t_`, which only changes sizes and strides: `t`
+  const AtenOp* view_ = nullptr;    ///< of `t_`, which only changes sizes and strides: `t`
   std::vector<Result> results_;
   bool is_view_ = false;
   bool mixes_devices_ = false;  ///< takes tensors of the CPU as indices

@@ -156,8 +156,8 @@ void RegisterTable(torch::Library& library) {
     if (!name.name.starts_with("aten::") || !IsFromTable(name.name)) continue;
     auto op = dispatcher.findSchema(name);
     if (!op || op->hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd)) continue;
-    if (!DeviceAdaptor(name.name) && !AtenOp::Of(op->schema()).known()) continue;
     std::string full = c10::toString(name);
+    if (!DeviceAdaptor(full) && !AtenOp::Of(op->schema()).known()) continue;
     library.impl(full.c_str(), torch::CppFunction::makeFromBoxedFunctor<RecordOp>(
                                    std::make_unique<RecordOp>(*op)));
   }
@@ -170,8 +170,8 @@ void InitDevice() {
     c10::impl::device_guard_impl_registry[static_cast<size_t>(c10::kPrivateUse1)].store(
         new DeviceGuard);
     at::RegisterPrivateUse1HooksInterface(new DeviceHooks);
-    auto* table = new torch::Library(torch::Library::IMPL, "aten",
-                                     c10::DispatchKey::PrivateUse1, __FILE__, __LINE__);
+    auto* table = new torch::Library(torch::Library::IMPL, "aten", c10::DispatchKey::PrivateUse1,
+                                     __FILE__, __LINE__);
     RegisterNativeKernels(*table);
     RegisterFusedKernels(*table);
     RegisterTable(*table);
@@ -197,7 +197,9 @@ std::string NameOfDevice(int64_t index) {
 }
 
 bool IsPending(const at::Tensor& tensor) { return DeviceTensor::Of(tensor)->value().is_pending(); }
-std::string Summary(const at::Tensor& tensor) { return DeviceTensor::Of(tensor)->value().summary(); }
+std::string Summary(const at::Tensor& tensor) {
+  return DeviceTensor::Of(tensor)->value().summary();
+}
 
 std::vector<int64_t> MemoryInfo(int64_t index) {
   auto info = hammock::GetMemoryInfo(DeviceAt(static_cast<c10::DeviceIndex>(index)));
