@@ -2,7 +2,9 @@
 
 import copy
 import gc
+import inspect
 import io
+import threading
 
 import pytest
 import torch
@@ -273,6 +275,32 @@ def test_laziness_ends_where_a_value_is_needed():
     assert "pending" in torch.ops.hammock.device_summary(c)
     assert c.item() == pytest.approx((x * 2 + 1).sum().item())
     assert "pending" not in torch.ops.hammock.device_summary(c)
+
+
+def test_late_errors_name_the_python_line():
+    a = x.to("hammock")
+    torch.ops.hammock.device_check_meta(False)
+    wrong = a.index_select(0, torch.tensor([7], device="hammock"))
+    line = inspect.currentframe().f_lineno - 1
+    with pytest.raises(RuntimeError, match=f"out of bounds.*test_device.py:{line}"):
+        (wrong * 2).sum().item()
+    same(a + 1, x + 1)
+
+
+def test_threads_record_their_own_backward():
+    grads = []
+
+    def run():
+        a = torch.ones(3, device="hammock", requires_grad=True)
+        (a * 2).sum().backward()
+        grads.append(a.grad.tolist())
+
+    threads = [threading.Thread(target=run) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert grads == [[2.0, 2.0, 2.0]] * 4
 
 
 def net(kind):
