@@ -192,9 +192,8 @@ def test_op(name):
 
 @pytest.mark.parametrize("name", OPS)
 def test_op_of_transposed(name):
-    if name in ("layer_norm", "addmm", "losses", "random", "dtype", "index", "max",
-                "floor_divide"):  # meta says row-major, the CPU does not
-        pytest.skip("sizes of the plain form")
+    if name in ("floor_divide", "random"):
+        pytest.skip("floor_divide: meta is row-major; random: drawn once, above")
     a, b = x.permute(0, 2, 1).contiguous().permute(0, 2, 1), y
     both(OPS[name], a, b)
 
