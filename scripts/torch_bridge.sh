@@ -16,7 +16,7 @@ if [ "${2:-}" = --pypi ]; then
   environment=${HAMMOCK_TORCH_ENV:-$build/torch-env}
   python=$environment/bin/python
   [ -x "$python" ] || python3 -m venv "$environment"
-  "$python" -c "import torch, numpy" 2> /dev/null || "$python" -m pip install --quiet torch numpy
+  "$python" -c "import torch, numpy, pytest" 2> /dev/null || "$python" -m pip install --quiet torch numpy pytest
   root=$("$python" -c "import torch, os; print(os.path.dirname(torch.__file__))")
   folder=$build/torch-pypi
   options+=("-DTORCH_ROOT=$root" -DHAMMOCK_TORCH_PYTHON=ON "-DPython_EXECUTABLE=$python"

@@ -140,6 +140,7 @@ constexpr AdaptorEntry kTable[] = {
     {"random.from", RandomFrom},
     {"bernoulli", Bernoulli},
     {"bernoulli.p", BernoulliNumber},
+    {"bernoulli.float", BernoulliNumber},
     {"bernoulli.Tensor", BernoulliTensor},
     {"rand", Rand},
     {"randn", Randn},
