@@ -2,8 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <iostream>
-#include <string_view>
 
 #include "conform/check_functions.h"
 #include "conform/rule_kit.h"
@@ -23,36 +21,6 @@ std::string CheckOn(const OpDef& op, const Device& device) {
   }
 }
 
-/// Primitives that a device may leave to the fallback device and still be silver: work of libraries
-/// elsewhere, and functions that few programs use.
-constexpr std::string_view kMayBeLeft[] = {
-    "all_gather",
-    "all_reduce",
-    "all_to_all",
-    "collective_broadcast",
-    "digamma",
-    "collective_permute",
-    "erfcx",
-    "erfinv",
-    "fft_c2c",
-    "fft_c2r",
-    "fft_r2c",
-    "i0e",
-    "i1e",
-    "igamma",
-    "igammac",
-    "lgamma",
-    "linalg_cholesky",
-    "linalg_eigh",
-    "linalg_qr",
-    "linalg_svd",
-    "lu_decompose",
-    "nextafter",
-    "reduce_scatter",
-    "solve_triangular",
-    "zeta",
-};
-
 }  // namespace
 
 /// Findings that the reference has too are not the device's.
@@ -71,23 +39,19 @@ std::string SamplesAgree(const Subject& subject) {
 std::string RunsAllPrimitives(const Subject& subject) {
   Device device = Open(subject);
   config::Override fallback("fallback", "false");
-  std::string wrong, missing, leaves;
-  int refused = 0, left = 0, checked = 0;
+  std::string wrong, missing;
+  int refused = 0, checked = 0;
   for (const OpDef* op : op_registry::All()) {
     if (!op->IsPrimitive() || !(op->samples[0].operands || op->IsElementwise())) continue;
     ++checked;
     const std::string text = CheckOn(*op, device);
     if (text.empty()) continue;
     if (text.find("not run by") != text.npos) {
-      const bool may = std::ranges::find(kMayBeLeft, op->name()) != std::end(kMayBeLeft);
-      ++(may ? left : refused);
-      (may ? leaves : missing) += fmt::format(" {}", op->name());
+      ++refused;
+      missing += fmt::format(" {}", op->name());
     } else if (CheckOn(*op, "reference").empty()) {
       wrong += fmt::format("{}: {}\n", op->name(), text);
     }
-  }
-  if (left > 0) {
-    std::cout << fmt::format("left to the fallback device, as {} may be:{}\n", left, leaves);
   }
   if (refused > 0) {
     wrong += fmt::format("{} of {} primitives are not run by the device:{}\n", refused, checked,

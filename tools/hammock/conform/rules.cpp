@@ -34,10 +34,7 @@ constexpr ConformRule kRules[] = {
      "A saved computation loads and gives the same; a damaged one is refused.", SavesComputations},
     {"unregistering", "contract", kBronze,
      "Live data keeps the device registered; by force its values go to the host.", Unregisters},
-    {"all_primitives", "ops", kSilver,
-     "Every primitive's samples run without the fallback device, but for collectives, "
-     "factorisations, "
-     "Fourier transforms and special functions.",
+    {"all_primitives", "ops", kSilver, "Every primitive's samples run without the fallback device.",
      RunsAllPrimitives},
     {"golden", "ops", kBronze,
      "The golden suite gives the expected results; needs --golden FOLDER.", ReplaysGoldenSuite},
