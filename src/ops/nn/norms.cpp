@@ -2,8 +2,6 @@
 
 #include "hammock/ops/norms.h"
 
-#include <algorithm>
-
 #include "base/throw.h"
 #include "hammock/autograd.h"
 #include "hammock/ops/elementwise.h"
@@ -121,14 +119,6 @@ std::vector<Tensor> ExpandBatchNormTrain(const ExpandCall& c) {
   return {Casted(result, c.out[0].dtype()), flat(mean), flat(scale), flat(variance)};
 }
 
-/// Whether no gradient arrived at a result, so that it is a constant zero.
-bool IsAbsent(const Tensor& grad) {
-  const Node& node = *grad.value().node;
-  if (&node.op() != &kBroadcast) return false;
-  const Node* number = node.operands()[0].node;
-  return number && &number->op() == &kConstant && number->attrs()[0].scalar().ToDouble() == 0;
-}
-
 std::vector<Tensor> BatchNormTrainVjp(const VjpCall& c) {
   DType wide = WideFloat(c.in[0].dtype());
   Tensor x = Casted(c.in[0], wide), grad = Casted(c.grad(), wide);
@@ -146,13 +136,10 @@ std::vector<Tensor> BatchNormTrainVjp(const VjpCall& c) {
   if (!c.needs(0)) return grads;
   Tensor factor = c.in[1].defined() ? scale * AsChannels(c.in[1], x) : scale;
   Tensor to_input = (grad - (to_bias + normalised * to_weight) / count) * factor;
-  // Mean, inverse deviation and variance are results as well, of which few programs take gradients.
-  if (!std::ranges::all_of(c.grads.subspan(1), IsAbsent)) {
-    Tensor to_scale = AsChannels(c.grads[2], x) * scale * scale;
-    Tensor to_variance = AsChannels(c.grads[3], x) * ConstantLike(2, x) / scale;
-    Tensor to_moments = AsChannels(c.grads[1], x) + normalised * (to_variance - to_scale);
-    to_input = to_input + to_moments / count;
-  }
+  // Mean, inverse deviation and variance are results as well.
+  Tensor to_scale = AsChannels(c.grads[2], x) * scale * scale;
+  Tensor to_variance = AsChannels(c.grads[3], x) * ConstantLike(2, x) / scale;
+  to_input = to_input + (AsChannels(c.grads[1], x) + normalised * (to_variance - to_scale)) / count;
   grads[0] = Casted(to_input, c.in[0].dtype());
   return grads;
 }
