@@ -183,7 +183,7 @@ Tensor ApplyBinary(const OpDef& op, const Location& at, const Tensor& a, const T
   Node* y = NodeOf(op, at, b);
   const Shape& type_a = x->shape(static_cast<int>(a.impl()->index));
   const Shape& type_b = y->shape(static_cast<int>(b.impl()->index));
-  DType dtype;
+  DType dtype = DType::kF32;
   DeviceId device;
   const Shape* type = FastType(op, type_a, type_b, &dtype);
   Keeps keeps = WhatKeeps(a, b);
@@ -208,7 +208,7 @@ Tensor ApplyBinary(const OpDef& op, const Location& at, const Tensor& a, const T
   if (b.is_tensor()) return ApplyBinary(op, at, a, b.tensor());
   Node* x = NodeOf(op, at, a);
   const Shape& type = x->shape(static_cast<int>(a.impl()->index));
-  DType dtype;
+  DType dtype = DType::kF32;
   Keeps keeps = WhatKeeps(a, a);
   if (x->device() == kNoDevice || BakesNumbers() || b.scalar().IsComplex() ||
       !FastDType(op, type.dtype(), &dtype) || keeps.strides || keeps.history || MayCast(op)) {
