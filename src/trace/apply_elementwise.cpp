@@ -49,10 +49,13 @@ inline Node* NodeOf(const OpDef& op, const Location& at, const Tensor& tensor) {
   return impl->node;
 }
 
+/// A float that is computed with, not only stored.
+inline bool IsComputedFloat(DType dtype) { return dtype >= DType::kF16 && dtype <= DType::kF64; }
+
 /// The dtype of an elementwise op's result without inference, where its operands have this dtype.
 /// False: ask the record.
 inline bool FastDType(const OpDef& op, DType operands, DType* result) {
-  if (!IsFloat(operands) || operands > DType::kF64) return false;
+  if (!IsComputedFloat(operands)) return false;
   if (op.rule == DTypeRule::kPromote || op.rule == DTypeRule::kFloat) {
     *result = operands;
     return true;
@@ -160,8 +163,8 @@ const Hash128& CastSeed(DType dtype) {
 
 Tensor ApplyUnary(const OpDef& op, const Location& at, const Tensor& a) {
   const DType dtype = NodeOf(op, at, a)->shape(static_cast<int>(a.impl()->index)).dtype();
-  bool fast = IsFloat(dtype) && dtype <= DType::kF64 &&
-              (op.rule == DTypeRule::kPromote || op.rule == DTypeRule::kFloat);
+  bool fast =
+      IsComputedFloat(dtype) && (op.rule == DTypeRule::kPromote || op.rule == DTypeRule::kFloat);
   Keeps keeps = WhatKeeps(a, a);
   if (!fast || keeps.strides || MayCast(op) || (keeps.history && !HasGradient(op))) {
     return Apply(op, at, std::span(&a, 1));
@@ -188,7 +191,7 @@ Tensor ApplyBinary(const OpDef& op, const Location& at, const Tensor& a, const T
   const Shape* type = FastType(op, type_a, type_b, &dtype);
   Keeps keeps = WhatKeeps(a, b);
   if (!type || !ShareDevice(*x, *y, &device) || keeps.strides || MayCast(op) ||
-      (keeps.history && (!HasGradient(op) || !IsFloat(dtype)))) {
+      (keeps.history && (!HasGradient(op) || !IsComputedFloat(dtype)))) {
     const Tensor operands[] = {a, b};
     return Apply(op, at, operands);
   }

@@ -263,6 +263,22 @@ constexpr Sample kSamples[] = {
       }, count=2, num_carried=1, num_stacked_in=0} : c64[3,3]
       %8 = abs %7 : f32[3,3]
       return %7, %8, %0, %5)"},
+    {"storage types, in a body too", R"(
+      %0 = input : f32[2,4]
+      %1 = cast %0 {dtype=f8e4m3} : f8e4m3[2,4]
+      %2 = permute %1 {dims=[1,0]} : f8e4m3[4,2]
+      %3 = cast %2 {dtype=f32} : f32[4,2]
+      %4 = input : i8[2,4]
+      %5 = cast %4 {dtype=i4} : i4[2,4]
+      %6 = cast %5 {dtype=i32} : i32[2,4]
+      %7 = loop %0 {body=graph {
+        %0 = input : i64[]
+        %1 = input : f32[2,4]
+        %2 = cast %1 {dtype=f8e5m2} : f8e5m2[2,4]
+        %3 = cast %2 {dtype=f32} : f32[2,4]
+        return %3
+      }, count=2, num_carried=1, num_stacked_in=0} : f32[2,4]
+      return %3, %6, %7)"},
     {"a long sum", R"(
       %0 = input : f32[2,70001]
       %1 = reduce_sum %0 {dims=[1], keepdim=false} : f32[2]

@@ -46,6 +46,10 @@ class NotingMachine : public Machine {
   std::shared_ptr<PreparedOp> Prepare(const Convolution& convolution) override {
     return inner_->Prepare(convolution);
   }
+  std::shared_ptr<PreparedOp> Prepare(const Transform& transform) override {
+    return inner_->Prepare(transform);
+  }
+  std::string WhyNoTransforms() const override { return inner_->WhyNoTransforms(); }
   std::shared_ptr<Event> RecordEvent() override { return inner_->RecordEvent(); }
   std::shared_ptr<Event> RecordTimedEvent() override { return inner_->RecordTimedEvent(); }
   double Seconds(const Event& from, const Event& to) override { return inner_->Seconds(from, to); }
@@ -77,6 +81,10 @@ class NotingMachine : public Machine {
   void Convolve(const PreparedOp& convolution, Address a, Address b, Address out,
                 Address scratch) override {
     Do([=, this, &convolution] { inner_->Convolve(convolution, a, b, out, scratch); });
+  }
+  void RunTransform(const PreparedOp& transform, Address in, Address out,
+                    Address scratch) override {
+    Do([=, this, &transform] { inner_->RunTransform(transform, in, out, scratch); });
   }
 
   std::shared_ptr<CudaGraph> CaptureGraph(std::span<const Piece> pieces) override {
