@@ -29,7 +29,7 @@ enum class DType : uint8_t {
   kF64 = 12,
   kC64 = 13,   ///< two f32, the real part first
   kC128 = 14,  ///< two f64
-  // Reserved: named, sized, and refused by every op.
+  // Storage types: cast, moved and viewed, not computed with (storage_types.h).
   kF8E4M3 = 15,
   kF8E5M2 = 16,
   kI4 = 17,
@@ -45,7 +45,7 @@ struct DTypeInfo {
   std::string_view torch_name;  ///< "float32"
   int bits;
   DTypeKind kind;
-  bool supported;  ///< false for the reserved ones
+  bool supported;  ///< false for storage types
   double lowest;   ///< smallest finite value
   double highest;  ///< largest finite value
   double epsilon;  ///< distance from 1 to the next value, 0 for integers
