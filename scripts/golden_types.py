@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes a golden suite of wide unsigned integers, f8, computed by PyTorch 2 on its CPU.
+"""Writes a golden suite of wide unsigned integers and of f8, computed by PyTorch 2 on its CPU.
 
     scripts/golden_types.py DIR                  # needs torch and numpy
     tests/golden/pack.sh DIR golden_types        # makes tests/golden/golden_types.tar.xz
