@@ -142,17 +142,19 @@ struct Lines {
 /// Counted from the end: 1 is the last size.
 int64_t SizeFromEnd(const Shape& type, int dim) { return type.size(type.rank() - dim); }
 
-/// What the three ops have in common: a batch of matrices, elements and their indices.
+/// Indices of rows and of columns are in one dtype of the two.
+bool Suits(const Graph& graph, const GraphNode& node) {
+  DType dtype = node.type().dtype(), index = graph.TypeOf(node.inputs[1]).dtype();
+  return (dtype == DType::kF32 || dtype == DType::kF64) &&
+         (index == DType::kI64 || index == DType::kI32) &&
+         graph.TypeOf(node.inputs[0]).dtype() == index;
+}
+
+/// What the three ops have in common: a batch of matrices, elements and their indices. `Self` has a
+/// template `Compute<T, I>(in, out)` for values of T and indices of I.
+template <class Self>
 class SparseCall : public Call {
  public:
-  /// Indices of rows and of columns are in one dtype of the two.
-  static bool Suits(const Graph& graph, const GraphNode& node) {
-    DType dtype = node.type().dtype(), index = graph.TypeOf(node.inputs[1]).dtype();
-    return (dtype == DType::kF32 || dtype == DType::kF64) &&
-           (index == DType::kI64 || index == DType::kI32) &&
-           graph.TypeOf(node.inputs[0]).dtype() == index;
-  }
-
   SparseCall(const Graph& graph, const GraphNode& node)
       : node_(node),
         wide_index_(graph.TypeOf(node.inputs[1]).dtype() == DType::kI64),
@@ -163,19 +165,17 @@ class SparseCall : public Call {
   }
 
   void Run(Operands in, Results out, char*) const override {
+    const Self& self = static_cast<const Self&>(*this);
     auto with_values = [&]<class T>(T) {
-      wide_index_ ? RunAs<T, int64_t>(in, out[0]) : RunAs<T, int32_t>(in, out[0]);
+      T* results = reinterpret_cast<T*>(out[0]);
+      wide_index_ ? self.template Compute<T, int64_t>(in, results)
+                  : self.template Compute<T, int32_t>(in, results);
     };
     wide_value_ ? with_values(double()) : with_values(float());
   }
   const char* kernel() const override { return "sparse lines"; }
 
  protected:
-  virtual void RunAs(const float*, const int64_t*, Operands, char*) const = 0;
-  virtual void RunAs(const float*, const int32_t*, Operands, char*) const = 0;
-  virtual void RunAs(const double*, const int64_t*, Operands, char*) const = 0;
-  virtual void RunAs(const double*, const int32_t*, Operands, char*) const = 0;
-
   template <class I>
   void CheckIndices(const I* indices, const char* what, int64_t extent) const {
     Spread(batch_ * count_, sizeof(I), [&](int64_t begin, int64_t end) {
@@ -193,39 +193,26 @@ class SparseCall : public Call {
   int64_t count_ = 0, batch_ = 1;
 
  private:
-  template <class T, class I>
-  void RunAs(Operands in, char* out) const {
-    RunAs(static_cast<const T*>(nullptr), static_cast<const I*>(nullptr), in, out);
-  }
-
   bool wide_index_, wide_value_;
 };
 
-/// Gives a call its four forms from one template, `Compute<T, I>(in, out)`.
-#define HAMMOCK_SPARSE_FORMS                                                         \
-  void RunAs(const float*, const int64_t*, Operands in, char* out) const override {  \
-    Compute<float, int64_t>(in, reinterpret_cast<float*>(out));                      \
-  }                                                                                  \
-  void RunAs(const float*, const int32_t*, Operands in, char* out) const override {  \
-    Compute<float, int32_t>(in, reinterpret_cast<float*>(out));                      \
-  }                                                                                  \
-  void RunAs(const double*, const int64_t*, Operands in, char* out) const override { \
-    Compute<double, int64_t>(in, reinterpret_cast<double*>(out));                    \
-  }                                                                                  \
-  void RunAs(const double*, const int32_t*, Operands in, char* out) const override { \
-    Compute<double, int32_t>(in, reinterpret_cast<double*>(out));                    \
-  }
-
-class CsrMatmulCall : public SparseCall {
+/// Of a sparse matrix, operands 0 to 2, and a dense one.
+template <class Self>
+class SparseMatmulCall : public SparseCall<Self> {
  public:
-  CsrMatmulCall(const Graph& graph, const GraphNode& node)
-      : SparseCall(graph, node),
+  SparseMatmulCall(const Graph& graph, const GraphNode& node)
+      : SparseCall<Self>(graph, node),
         rows_(SizeFromEnd(node.type(), 2)),
         width_(SizeFromEnd(node.type(), 1)),
         depth_(SizeFromEnd(graph.TypeOf(node.inputs[3]), 2)) {}
 
- private:
-  HAMMOCK_SPARSE_FORMS
+ protected:
+  const int64_t rows_, width_, depth_;
+};
+
+class CsrMatmulCall : public SparseMatmulCall<CsrMatmulCall> {
+ public:
+  using SparseMatmulCall::SparseMatmulCall;
 
   template <class T, class I>
   void Compute(Operands in, T* out) const {
@@ -245,6 +232,7 @@ class CsrMatmulCall : public SparseCall {
     });
   }
 
+ private:
   template <class I>
   void CheckRows(const I* crow) const {
     bool good = crow[0] >= 0 && crow[rows_] <= count_;
@@ -253,20 +241,11 @@ class CsrMatmulCall : public SparseCall {
     FailNode(node_, ErrorCode::kIndexOutOfRange,
              "crow must grow from 0 to the {} elements that there are", count_);
   }
-
-  int64_t rows_, width_, depth_;
 };
 
-class CooMatmulCall : public SparseCall {
+class CooMatmulCall : public SparseMatmulCall<CooMatmulCall> {
  public:
-  CooMatmulCall(const Graph& graph, const GraphNode& node)
-      : SparseCall(graph, node),
-        rows_(SizeFromEnd(node.type(), 2)),
-        width_(SizeFromEnd(node.type(), 1)),
-        depth_(SizeFromEnd(graph.TypeOf(node.inputs[3]), 2)) {}
-
- private:
-  HAMMOCK_SPARSE_FORMS
+  using SparseMatmulCall::SparseMatmulCall;
 
   template <class T, class I>
   void Compute(Operands in, T* out) const {
@@ -287,6 +266,7 @@ class CooMatmulCall : public SparseCall {
     }
   }
 
+ private:
   /// Threads divide the rows; those of each are next to each other.
   template <class T, class I>
   void InOrder(const Lines<T, I>& lines, const I* row, const I* col, const T* values, const T* x,
@@ -317,20 +297,15 @@ class CooMatmulCall : public SparseCall {
       }
     });
   }
-
-  int64_t rows_, width_, depth_;
 };
 
-class SampledMatmulCall : public SparseCall {
+class SampledMatmulCall : public SparseCall<SampledMatmulCall> {
  public:
   SampledMatmulCall(const Graph& graph, const GraphNode& node)
       : SparseCall(graph, node),
         a_rows_(SizeFromEnd(graph.TypeOf(node.inputs[2]), 2)),
         b_rows_(SizeFromEnd(graph.TypeOf(node.inputs[3]), 2)),
         width_(SizeFromEnd(graph.TypeOf(node.inputs[2]), 1)) {}
-
- private:
-  HAMMOCK_SPARSE_FORMS
 
   template <class T, class I>
   void Compute(Operands in, T* out) const {
@@ -349,12 +324,13 @@ class SampledMatmulCall : public SparseCall {
            });
   }
 
+ private:
   int64_t a_rows_, b_rows_, width_;
 };
 
 template <class T>
 std::unique_ptr<Call> MakeSuited(const Graph& graph, const GraphNode& node) {
-  return SparseCall::Suits(graph, node) ? std::make_unique<T>(graph, node) : nullptr;
+  return Suits(graph, node) ? std::make_unique<T>(graph, node) : nullptr;
 }
 
 constexpr CallEntry kCalls[] = {{&ops::kCsrMatmul, MakeSuited<CsrMatmulCall>},
@@ -368,7 +344,7 @@ std::span<const CallEntry> SparseCalls() { return kCalls; }
 bool RunsWholeSparse(const Graph& graph, const GraphNode& node) {
   bool sparse =
       node.op == &ops::kCsrMatmul || node.op == &ops::kCooMatmul || node.op == &ops::kSampledMatmul;
-  return sparse && SparseCall::Suits(graph, node);
+  return sparse && Suits(graph, node);
 }
 
 }  // namespace hammock::cpu
