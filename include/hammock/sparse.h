@@ -1,9 +1,10 @@
 #pragma once
 /// SparseTensor: a tensor of which most elements are zero, as dense tensors of indices and values.
 ///
-///   SparseTensor a = sparse_coo_tensor(tensor({{0, 1, 1}, {2, 0, 2}}), tensor({3.0, 4.0, 5.0}),
-///   {2, 3}); Tensor y = sparse::mm(a, x);                      // gradients of a.values() and of x
-///   SparseTensor b = to_sparse_csr(weight);           // reads how many elements are not zero
+///   Tensor indices = tensor({{0, 1, 1}, {2, 0, 2}}), values = tensor({3.0, 4.0, 5.0});
+///   SparseTensor a = sparse_coo_tensor(indices, values, {2, 3});
+///   Tensor y = sparse::mm(a, x);             // gradients of a.values() and of x
+///   SparseTensor b = to_sparse_csr(weight);  // reads how many elements are not zero
 ///
 /// COO has one column of indices for each element, in any order; elements with equal indices are
 /// summed. CSR has rows in order and says where each begins; it may have batch dims in front, with

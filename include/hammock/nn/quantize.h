@@ -8,9 +8,9 @@
 ///
 /// Activations too: bytes times bytes, summed in i32. Ranges of activations are observed first.
 ///
-///   nn::Calibration calibration(model);       // observes the inputs of linear layers,
-///   convolutions for (const Tensor& batch : batches) model(batch); nn::quantize_(model,
-///   {.calibration = &calibration});
+///   nn::Calibration calibration(model);  // observes inputs of linear layers and convolutions
+///   for (const Tensor& batch : batches) model(batch);
+///   nn::quantize_(model, {.calibration = &calibration});
 
 #include <functional>
 #include <map>
