@@ -13,6 +13,7 @@
 /// same tensor. Indices are checked when values are used: reading a result that needed a wrong one
 /// raises with the line where the SparseTensor was made.
 
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <vector>
@@ -86,6 +87,12 @@ class HAMMOCK_API SparseTensor {
 HAMMOCK_API SparseTensor sparse_coo_tensor(const Tensor& indices, const Tensor& values,
                                            const std::optional<Dims>& size = std::nullopt,
                                            bool is_coalesced = false, HAMMOCK_AT);
+/// For sizes that are written `{2, 3}`.
+inline SparseTensor sparse_coo_tensor(const Tensor& indices, const Tensor& values,
+                                      std::initializer_list<int64_t> size,
+                                      bool is_coalesced = false, HAMMOCK_AT) {
+  return sparse_coo_tensor(indices, values, Dims(size), is_coalesced, at);
+}
 /// `crow_indices` [batch..., rows + 1], `col_indices` and `values` [batch..., nnz].
 HAMMOCK_API SparseTensor sparse_csr_tensor(const Tensor& crow_indices, const Tensor& col_indices,
                                            const Tensor& values, const Dims& size, HAMMOCK_AT);
