@@ -73,7 +73,7 @@ function(hammock_program name)
   add_executable(${name} ${ARGN})
   hammock_defaults(${name})
   target_link_libraries(${name} PRIVATE hammock)
-  foreach(plugin hammock_llvm hammock_onnx hammock_gloo)  # which the library opens
+  foreach(plugin hammock_llvm hammock_onnx hammock_gloo hammock_redis hammock_mpi)  # which the library opens
     if(TARGET ${plugin})
       add_dependencies(${name} ${plugin})
     endif()

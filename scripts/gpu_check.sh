@@ -1,7 +1,7 @@
 #!/bin/bash
 # Builds what a machine with a GPU is needed for, runs it and prints a table last; about ten minutes
 # on 16 cores. Needs nvcc's toolkit, CMake, Ninja, g++, GoogleTest, fmt and nlohmann-json; nothing is
-# downloaded. Parts: device loss kernels fuzz golden programs records training memcheck racecheck
+# downloaded. Parts: device loss kernels fuzz golden programs records training ranks memcheck racecheck
 # bench (all, if none is named). All but the last run side by side.
 #   scripts/gpu_check.sh [part...]
 # GPU_CHECK_LOGS: folder of logs. GPU_CHECK_DATA: folder of Fashion-MNIST, for the training runs.
@@ -101,6 +101,25 @@ training() {
   "${run[@]}" --precision f64 && "${run[@]}" --precision f32 --close 20
 }
 
+# Two ranks on one card, which NCCL connects where it takes them for ranks of two hosts.
+ranks() {
+  local store rank pid pids=() status=0
+  if [ ! -e "$build/libhammock-gloo.so" ]; then
+    echo "no Gloo"
+    return 77
+  fi
+  store=$(mktemp -d)
+  for rank in 0 1; do
+    env RANK=$rank WORLD_SIZE=2 HAMMOCK_DEVICE=cuda NCCL_HOSTID=host$rank NCCL_NET=Socket \
+      HAMMOCK_DISTRIBUTED_STORE="$store" HAMMOCK_DISTRIBUTED_TIMEOUT=60000 \
+      timeout 180 "$build/tests/distributed/distributed_child" gpu_collectives &
+    pids+=($!)
+  done
+  for pid in "${pids[@]}"; do wait "$pid" || status=1; done
+  rm -rf "$store"
+  return $status
+}
+
 sanitizer() {
   local check=(timeout 180 compute-sanitizer --tool "$1" --error-exitcode 9)
   "${check[@]}" $build/tests/backends/cuda/cuda_backend_tests \
@@ -116,7 +135,7 @@ start=$SECONDS
 cmake --preset minimal -B "$build" >"$logs/configure.log" 2>&1 ||
   { cat "$logs/configure.log"; exit 1; }
 cmake --build "$build" -j "$jobs" --target cuda_backend_tests cuda_fuzz_tests hammock-golden \
-  random_program_tests autograd_tests hammock-training gpu_bench thread_bench >"$logs/build.log" 2>&1 ||
+  random_program_tests autograd_tests hammock-training gpu_bench thread_bench distributed_child >"$logs/build.log" 2>&1 ||
   { grep -E 'error|FAILED' -A3 "$logs/build.log" | head -60; exit 1; }
 built=$((SECONDS - start))
 
@@ -136,6 +155,7 @@ check programs by_seed 4 "${on_cuda[@]}" $build/tests/runtime/random_program_tes
 check records by_test 4 "${on_cuda[@]}" $build/tests/autograd/autograd_tests \
   --gtest_filter='*EveryOp*'
 check training training
+check ranks ranks
 wait
 # This measures, so nothing runs beside it.
 check bench env PYTHONUNBUFFERED=1 timeout 240 python3 bench/gpu/peers.py \

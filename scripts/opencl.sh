@@ -14,7 +14,7 @@ if ! "$build/tools/hammock/hammock" --plugin "$plugin" devices | grep -q '^openc
   echo "opencl: skipped: there is no OpenCL device (pocl-opencl-icd is one)"
   exit 0
 fi
-export POCL_CACHE_DIR="$build/opencl-cache"
+export POCL_CACHE_DIR="$build/opencl-cache" HAMMOCK_OPENCL_KERNEL_CACHE="$build/opencl-cache/kernels"
 mkdir -p "$POCL_CACHE_DIR"
 
 failed=0

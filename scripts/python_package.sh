@@ -4,15 +4,16 @@
 #
 #   python_package.sh BUILD        then: PYTHONPATH=BUILD/python/package BUILD/python/venv/bin/python
 #
-# PYTHON names another interpreter than python3. Exits with 77 where there is no Python with headers, or where neither
+# PYTHON names another interpreter than python3. SANITIZE=address,undefined makes the extension with sanitizers, against the same
+# library, in BUILD/python-sanitized. Exits with 77 where there is no Python with headers, or where neither
 # an index nor an earlier run has the packages that it needs.
 set -uo pipefail
 
 root="$(cd "$(dirname "$0")/.." && pwd)"
 build="$(cd "${1:?needs the build directory}" && pwd)"
 python="${PYTHON:-python3}"
-folder="$build/python"
-venv="$folder/venv"
+folder="$build/python${SANITIZE:+-sanitized}"
+venv="$build/python/venv"
 packages=(nanobind numpy pytest hypothesis mypy pyright nbclient ipykernel "onnx==1.22.0" onnxruntime)
 
 skip() { echo "the Python package is skipped: $1"; exit 77; }
@@ -22,6 +23,7 @@ headers="$("$python" -c 'import sysconfig; print(sysconfig.get_path("include"))'
 [ -f "$headers/Python.h" ] || skip "$python has no headers (Python.h)"
 [ -f "$build/libhammock.so" ] || skip "there is no $build/libhammock.so"
 
+mkdir -p "$folder"
 if [ ! -x "$venv/bin/python" ]; then
   "$python" -m venv "$venv" > /dev/null || skip "$python cannot make a virtual environment"
 fi
@@ -38,6 +40,6 @@ cp -rs "$root/python/hammock/." "$package/"
 generator=()
 if command -v ninja > /dev/null; then generator=(-G Ninja); fi
 cmake -S "$root/python" -B "$folder/extension" "${generator[@]}" -DPython_EXECUTABLE="$venv/bin/python" \
-  -DHAMMOCK_LIBRARY="$build/libhammock.so" -DCMAKE_LIBRARY_OUTPUT_DIRECTORY="$package" > "$folder/cmake.log" 2>&1 ||
+  -DHAMMOCK_LIBRARY="$build/libhammock.so" -DCMAKE_LIBRARY_OUTPUT_DIRECTORY="$package" -DHAMMOCK_SANITIZE="${SANITIZE:-}" > "$folder/cmake.log" 2>&1 ||
   { cat "$folder/cmake.log"; exit 1; }
 cmake --build "$folder/extension" -j "${JOBS:-$(nproc)}" > "$folder/build.log" 2>&1 || { cat "$folder/build.log"; exit 1; }

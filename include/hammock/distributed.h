@@ -86,8 +86,8 @@ struct InitOptions {
   int rank = -1;
   int size = -1;
   int local_rank = -1;
-  std::string store = {};  ///< a folder that all ranks see; empty: option `distributed.store`
-  std::string job = {};    ///< names the job in that folder
+  std::string store = {};  ///< where ranks meet; empty: option `distributed.store`
+  std::string job = {};    ///< names the job there
 };
 
 /// Meets the other ranks and connects to them: the group of all ranks. Without an environment that

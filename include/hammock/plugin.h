@@ -38,7 +38,7 @@ extern "C" {
 #endif
 
 #define HAMMOCK_PLUGIN_MAJOR 1
-#define HAMMOCK_PLUGIN_MINOR 0
+#define HAMMOCK_PLUGIN_MINOR 1
 
 /* Whether a struct of the other side reaches as far as a field. */
 #define HAMMOCK_HAS(object, field) \
@@ -255,6 +255,23 @@ enum {
   HAMMOCK_TIMES = 4  /* nanoseconds */
 };
 
+/* Since 1.1. A node between the ranks of a group, such as all_reduce: its op and attributes, and
+ * elements in host memory, row-major. Attributes that the op does not have are not read. */
+typedef struct HammockCollective {
+  uint32_t struct_size;
+  uint32_t reserved;
+  const char* op;
+  const char* group;
+  int64_t size;          /* ranks of the group */
+  const char* reduction; /* of all_reduce and reduce_scatter */
+  int64_t root;          /* of collective_broadcast */
+  uint64_t pair_count;   /* of collective_permute: pairs of ranks, from and to */
+  const int64_t* pairs;
+  HammockShape shape; /* of `in` */
+  const void* in;
+  void* out;
+} HammockCollective;
+
 enum { HAMMOCK_LOG_DEBUG = 0, HAMMOCK_LOG_INFO = 1, HAMMOCK_LOG_WARN = 2, HAMMOCK_LOG_ERROR = 3 };
 
 /* The host's functions; valid for ever. `context` is the first argument of each. */
@@ -302,6 +319,11 @@ typedef struct HammockHost {
 
   /* "file:line" of HammockExecution::location. */
   HammockStatus (*location_text)(void* context, uint32_t location, HammockWriter text);
+
+  /* Since 1.1. Exchanges data with the other ranks, and returns when `out` is there. Only inside of
+   * `execute`, on the thread that called it: other ranks wait for the collectives of the step. */
+  HammockStatus (*collective)(void* context, const HammockCollective* collective,
+                              HammockError* error);
 } HammockHost;
 
 enum {

@@ -192,9 +192,11 @@ std::string Open(File& file, const std::string& path) {
   Append(file, MetadataEvent("process_name", fmt::format(R"({{"name":{}}})", name)));
   auto now = std::chrono::system_clock::now().time_since_epoch();
   Append(file,
-         MetadataEvent("hammock_profile",
-                       fmt::format(R"({{"version":1,"program":{},"started":{}}})", name,
-                                   std::chrono::duration_cast<std::chrono::seconds>(now).count())));
+         MetadataEvent(
+             "hammock_profile",
+             fmt::format(R"({{"version":1,"program":{},"started":{},"started_us":{}}})", name,
+                         std::chrono::duration_cast<std::chrono::seconds>(now).count(),
+                         std::chrono::duration_cast<std::chrono::microseconds>(now).count())));
   WriteOut(file);
   process_exit::Register(process_exit::Stage::kProfile, [] { Stop(); });
   detail::wanted.fetch_or(1, std::memory_order_relaxed);

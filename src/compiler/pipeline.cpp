@@ -1,5 +1,6 @@
 #include "compiler/pipeline.h"
 
+#include <algorithm>
 #include <functional>
 #include <utility>
 
@@ -9,6 +10,7 @@
 #include "compiler/passes/fold_scales.h"
 #include "compiler/passes/make_explicit.h"
 #include "compiler/passes/materialize_outputs.h"
+#include "compiler/passes/merge_collectives.h"
 #include "compiler/passes/move_shape_ops.h"
 #include "compiler/passes/remove_dead.h"
 #include "compiler/passes/share_equal.h"
@@ -17,6 +19,7 @@
 #include "compiler/passes/widen_sums.h"
 #include "hammock/config.h"
 #include "ir/primitives.h"
+#include "ops/primitives/collectives.h"
 #include "ops/primitives/storage.h"
 
 namespace hammock {
@@ -60,6 +63,22 @@ Segment WholeGraph(const Graph& graph, int target) {
   return segment;
 }
 
+/// Merges collectives for a device that runs merged ones.
+Graph MergeWhereRun(Graph graph, const CapabilityQuery& query) {
+  if (std::ranges::none_of(graph.nodes(), [](const GraphNode& node) {
+        return node.op->effect == Effect::kOrdered;
+      })) {
+    return graph;
+  }
+  Graph merged = MergeCollectives(graph);
+  for (NodeId id : merged.ids()) {
+    if (merged[id].op == &ops::kMergedCollective && query(merged, id).verdict != Verdict::kRun) {
+      return graph;
+    }
+  }
+  return merged;
+}
+
 }  // namespace
 
 std::vector<Pass> LoweringPasses(const std::function<bool(const Graph&, NodeId)>& keep) {
@@ -74,13 +93,13 @@ std::vector<Pass> LoweringPasses(const std::function<bool(const Graph&, NodeId)>
 std::vector<Pass> OptimisingPasses(const Evaluate& evaluate) {
   std::vector<Pass> passes;
   if (config::Get<config::kWideSums>()) passes.push_back({"widen_sums", WidenSums});
+  passes.push_back({"share_equal", ShareEqual});
   if (evaluate) {
     passes.push_back({"fold", [evaluate](Graph g) { return Fold(std::move(g), evaluate); }});
   }
   passes.push_back({"simplify", Simplify});
   passes.push_back({"move_shape_ops", MoveShapeOps});
   if (config::Get<config::kFastMath>()) passes.push_back({"fold_scales", FoldScales});
-  passes.push_back({"share_equal", ShareEqual});
   passes.push_back({"remove_dead", RemoveDead});
   return passes;
 }
@@ -116,6 +135,10 @@ LoweredStep LowerGraph(const Graph& traced, const CapabilityQuery& query,
   step.graph = RunPass({"materialize_outputs", MaterializeOutputs, /*in_bodies=*/false},
                        std::move(step.graph));
 
+  step.graph = RunPass(
+      {"merge_collectives", [&](Graph graph) { return MergeWhereRun(std::move(graph), query); },
+       /*in_bodies=*/false},
+      std::move(step.graph));
   step.graph = RunPass({"delay_gathers", DelayGathers, /*in_bodies=*/false}, std::move(step.graph));
 
   NodeMap<int> targets(step.graph.size(), 0);

@@ -39,7 +39,7 @@ std::vector<Pass> LoweringPasses(const std::function<bool(const Graph&, NodeId)>
 /// evaluator.
 std::vector<Pass> OptimisingPasses(const Evaluate& evaluate);
 
-/// Fold, simplify, move shape ops, share equal nodes and remove dead ones, until nothing changes.
+/// Share equal nodes, fold, simplify, move shape ops and remove dead nodes, until nothing changes.
 /// No bit of a result changes, and what raised still does. For graphs after MakeExplicit;
 /// composites that are kept whole are left as they are.
 Graph Optimise(Graph graph, const Evaluate& evaluate);

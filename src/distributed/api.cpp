@@ -14,6 +14,7 @@
 #include "distributed/environment.h"
 #include "distributed/file_store.h"
 #include "distributed/group.h"
+#include "distributed/stores.h"
 #include "hammock/config.h"
 
 namespace hammock::distributed {
@@ -22,9 +23,9 @@ namespace {
 constinit config::Option<std::string> kStore({
     .name = "distributed.store",
     .default_value = "",
-    .doc =
-        "Folder in which ranks meet, which all of them see; empty: one below the system's folder "
-        "for temporary files, for ranks on one host.",
+    .doc = "Folder in which ranks meet, which all of them see, or a Redis server, "
+           "`redis://host:port`; "
+           "empty: a folder below the system's one for temporary files, for ranks on one host.",
 });
 
 constexpr const char* kWorld = "world";
@@ -47,18 +48,33 @@ std::shared_ptr<Group::State> WorldOfOne() {
                                         nullptr);
 }
 
-std::string FolderOf(const InitOptions& options, const std::string& job) {
-  std::string folder = options.store.empty() ? config::Get<kStore>() : options.store;
-  if (folder.empty()) {
-    folder =
-        fmt::format("{}/hammock-{}", std::filesystem::temp_directory_path().string(), getuid());
-  }
+std::string PlaceOf(const InitOptions& options) {
+  const std::string& chosen = options.store.empty() ? config::Get<kStore>() : options.store;
+  if (!chosen.empty()) return chosen;
+  return fmt::format("{}/hammock-{}", std::filesystem::temp_directory_path().string(), getuid());
+}
+
+/// The name of an attempt as one that files can have.
+std::string NameOf(const std::string& job, int attempt) {
   std::string name;
   for (char c : job.empty() ? std::string("job") : job) {
     name +=
         std::isalnum(static_cast<unsigned char>(c)) || c == '-' || c == '_' || c == '.' ? c : '_';
   }
-  return folder + "/" + name;
+  return fmt::format("{}.{}", name, attempt);
+}
+
+/// A server may start later than the ranks.
+std::shared_ptr<Store> AwaitStore(const std::string& place, const std::string& name) {
+  const auto end = std::chrono::steady_clock::now() + Timeout();
+  for (;;) {
+    try {
+      return OpenStore(place, name);
+    } catch (const DeviceError&) {
+      if (std::chrono::steady_clock::now() > end) throw;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
 }
 
 }  // namespace
@@ -90,8 +106,9 @@ Group init(const InitOptions& options, Location at) {
   if (environment.size == 1) {
     state = WorldOfOne();
   } else {
-    Meeting meeting = Meet(fmt::format("{}.{}", FolderOf(options, job), world.attempts++),
-                           environment.rank, environment.size, Timeout());
+    const std::string place = PlaceOf(options), name = NameOf(job, world.attempts++);
+    Meeting meeting = Meet(AwaitStore(place, name), place + "/" + name, environment.rank,
+                           environment.size, Timeout());
     std::vector<int> ranks;
     for (int i = 0; i < environment.size; ++i) ranks.push_back(i);
     state = std::make_shared<Group::State>(kWorld, environment.rank, std::move(ranks),
@@ -150,8 +167,9 @@ void Group::barrier(Location at) const {
 
 namespace {
 
-/// A group of these ranks of `parent`, which all of them make now.
-Group Make(Group::State& parent, const std::string& name, const std::vector<int>& ranks) {
+/// A group of these ranks of `parent`, which is not connected yet.
+std::shared_ptr<Group::State> PartOf(Group::State& parent, const std::string& name,
+                                     const std::vector<int>& ranks) {
   std::vector<int> world_ranks;
   std::vector<Member> members;
   int own = -1;
@@ -162,8 +180,12 @@ Group Make(Group::State& parent, const std::string& name, const std::vector<int>
   }
   std::shared_ptr<Store> store;
   if (parent.store) store = std::make_shared<PrefixStore>(parent.store, name + "/");
-  auto state = std::make_shared<Group::State>(name, own, std::move(world_ranks), std::move(members),
-                                              std::move(store));
+  return std::make_shared<Group::State>(name, own, std::move(world_ranks), std::move(members),
+                                        std::move(store));
+}
+
+/// Connects the ranks of a group, all of which call it now.
+Group Connected(std::shared_ptr<Group::State> state) {
   state->Connect();
   AddGroup(state);
   return Group(std::move(state));
@@ -175,22 +197,22 @@ Group Group::split(int64_t color, int64_t key, Location at) const {
   LocationScope scope(at);
   State& parent = *state_;
   const std::string name = fmt::format("{}/{}.{}", parent.name, parent.splits++, color);
-  if (parent.size() == 1) return Make(parent, name, {0});
+  if (parent.size() == 1) return Connected(PartOf(parent, name, {0}));
   struct Choice {
     int64_t color, key;
   };
   const Choice own = {color, key};
   std::vector<Choice> choices(static_cast<size_t>(parent.size()));
-  RoundPtr round = parent.Agree("split");
+  AgreementPtr agreement = parent.Agree("split");
   parent.Call("split", [&](Engine& engine) {
-    engine.AllGather(&own, choices.data(), sizeof(Choice), round->NextTag());
+    engine.AllGather(&own, choices.data(), sizeof(Choice), agreement->NextTag());
   });
   std::vector<int> ranks;
   for (int i = 0; i < parent.size(); ++i) {
     if (choices[static_cast<size_t>(i)].color == color) ranks.push_back(i);
   }
   std::ranges::stable_sort(ranks, {}, [&](int i) { return choices[static_cast<size_t>(i)].key; });
-  return Make(parent, name, ranks);
+  return Connected(PartOf(parent, name, ranks));
 }
 
 // Ranks sign a list in the store. Whoever has seen all that are not known to have gone, or has
@@ -204,7 +226,7 @@ Group Group::survivors(Location at) const {
           "distributed: group '{}' has not failed, so all of its ranks are there", parent.name);
   }
   const std::string name = parent.name + "+";
-  if (parent.size() == 1) return Make(parent, name, {0});
+  if (parent.size() == 1) return Connected(PartOf(parent, name, {0}));
   Store& store = *parent.store;
   auto signature = [](int rank) { return fmt::format("survivor.{}", rank); };
   store.Set(signature(parent.rank), "here");
@@ -212,8 +234,9 @@ Group Group::survivors(Location at) const {
   auto is_awaited = [&](int rank) {
     if (!parent.members[static_cast<size_t>(rank)].MayRun()) return false;
     if (auto report = store.Get(fmt::format("report.{}", rank))) return *report != "left";
-    auto* error = dynamic_cast<const RankError*>(failure.get());  // it did not answer
-    return !error || std::ranges::count(error->ranks(), rank) == 0;
+    // It has not heard of the failure yet, or did not answer for the whole time limit.
+    auto* error = dynamic_cast<const RankError*>(failure.get());
+    return !parent.timed_out() || !error || std::ranges::count(error->ranks(), rank) == 0;
   };
   std::vector<int> here;
   for (;;) {
@@ -238,9 +261,15 @@ Group Group::survivors(Location at) const {
                                 parent.name, parent.rank, fmt::join(here, ", ")),
                     {parent.rank});
   }
-  Group group = Make(parent, name, here);
-  group.state().steps = parent.steps.load();  // which tells whether their values belong together
-  return group;
+  std::shared_ptr<State> state = PartOf(parent, name, here);
+  state->steps = parent.steps.load();  // which tells whether their values belong together
+  try {
+    return Connected(state);
+  } catch (const RankError&) {
+    // A rank may have died since it signed. The others hear of it in the new group, as this one.
+    if (std::ranges::all_of(state->members, &Member::MayRun)) throw;
+    return Group(std::move(state)).survivors(at);
+  }
 }
 
 }  // namespace hammock::distributed

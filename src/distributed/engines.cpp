@@ -4,7 +4,7 @@
 #include "base/never_destroyed.h"
 #include "base/plugin_library.h"
 #include "base/throw.h"
-#include "distributed/gloo/plugin.h"
+#include "distributed/engine_plugin.h"
 #include "distributed/group.h"
 #include "hammock/config.h"
 
@@ -14,7 +14,7 @@ namespace {
 constinit config::Option<std::string> kEngine({
     .name = "distributed.engine",
     .default_value = "gloo",
-    .doc = "The engine that connects ranks: `gloo`, or one that a library registered.",
+    .doc = "The engine that connects ranks: `gloo`, `mpi`, or one that a library registered.",
 });
 
 constinit config::Option<std::string> kGlooPlugin({
@@ -24,26 +24,56 @@ constinit config::Option<std::string> kGlooPlugin({
            "the library, or where the system finds it.",
 });
 
+constinit config::Option<std::string> kMpiPlugin({
+    .name = "distributed.mpi_plugin",
+    .default_value = "",
+    .doc = "File of the plug-in that connects ranks by MPI; empty: `libhammock-mpi.so` beside the "
+           "library, or where the system finds it.",
+});
+
 const PluginLibrary::Opened& OpenedGloo() {
   static auto& plugin = NeverDestroyed<PluginLibrary>(PluginSpec{
       .file = "libhammock-gloo.so",
-      .entry = HAMMOCK_GLOO_ENTRY,
-      .abi = HAMMOCK_GLOO_ABI,
+      .entry = HAMMOCK_ENGINE_ENTRY,
+      .abi = HAMMOCK_ENGINE_ABI,
       .without = "ranks are not connected without the Gloo plug-in (libgloo-dev; option "
                  "distributed.gloo_plugin)",
   });
   return plugin.Open(config::Get<kGlooPlugin>());
 }
 
-std::unique_ptr<Engine> ConnectGloo(const EngineSpec& spec) {
-  const PluginLibrary::Opened& opened = OpenedGloo();
-  if (!opened.table) Throw<NotSupported>(ErrorCode::kNotSupported, "gloo: {}", opened.reason);
-  return static_cast<const HammockGlooTableV1*>(opened.table)->connect(spec);
+const PluginLibrary::Opened& OpenedMpi() {
+  static auto& plugin = NeverDestroyed<PluginLibrary>(PluginSpec{
+      .file = "libhammock-mpi.so",
+      .entry = HAMMOCK_ENGINE_ENTRY,
+      .abi = HAMMOCK_ENGINE_ABI,
+      .without = "ranks are not connected by MPI without its plug-in (libopenmpi-dev; option "
+                 "distributed.mpi_plugin)",
+  });
+  return plugin.Open(config::Get<kMpiPlugin>());
 }
+
+std::unique_ptr<Engine> ConnectBy(const char* name, const PluginLibrary::Opened& opened,
+                                  const EngineSpec& spec) {
+  if (!opened.table) Throw<NotSupported>(ErrorCode::kNotSupported, "{}: {}", name, opened.reason);
+  return static_cast<const HammockEngineTableV1*>(opened.table)->connect(spec);
+}
+
+struct Entry {
+  EngineFactory connect;
+  std::function<std::string()> why_missing = [] { return ""; };
+};
 
 struct Table {
   std::mutex mutex;
-  std::map<std::string, EngineFactory> engines = {{"gloo", ConnectGloo}};
+  std::map<std::string, Entry> engines = {
+      {"gloo",
+       {[](const EngineSpec& spec) { return ConnectBy("gloo", OpenedGloo(), spec); },
+        [] { return OpenedGloo().reason; }}},
+      {"mpi",
+       {[](const EngineSpec& spec) { return ConnectBy("mpi", OpenedMpi(), spec); },
+        [] { return OpenedMpi().reason; }}},
+  };
 };
 
 Table& Engines() {
@@ -56,7 +86,7 @@ Table& Engines() {
 void RegisterEngine(const std::string& name, EngineFactory factory) {
   Table& table = Engines();
   std::lock_guard lock(table.mutex);
-  if (!table.engines.emplace(name, std::move(factory)).second) {
+  if (!table.engines.emplace(name, Entry{std::move(factory)}).second) {
     Throw(ErrorCode::kDuplicateRegistration, "distributed: the engine '{}' is already registered",
           name);
   }
@@ -66,8 +96,8 @@ std::vector<EngineFact> DescribeEngines() {
   Table& table = Engines();
   std::lock_guard lock(table.mutex);
   std::vector<EngineFact> facts;
-  for (const auto& [name, factory] : table.engines) {
-    const std::string missing = name == "gloo" ? OpenedGloo().reason : "";
+  for (const auto& [name, entry] : table.engines) {
+    const std::string missing = entry.why_missing();
     facts.push_back({name, missing.empty() ? "connects ranks" : missing, !missing.empty()});
   }
   return facts;
@@ -83,7 +113,7 @@ std::unique_ptr<Engine> ConnectEngine(const EngineSpec& spec) {
     if (found == table.engines.end()) {
       Throw(ErrorCode::kUnknownName, "distributed: there is no engine '{}'", name);
     }
-    factory = found->second;
+    factory = found->second.connect;
   }
   return factory(spec);
 }

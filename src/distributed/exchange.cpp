@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <memory>
-#include <vector>
 
 #include "ir/convert.h"
 
@@ -106,8 +104,11 @@ void ReduceParts(DType dtype, Reduction reduction, const char* parts, size_t str
   });
 }
 
-std::unique_ptr<char[]> Buffer(size_t bytes) {
-  return std::make_unique_for_overwrite<char[]>(bytes);
+size_t WidthOf(DType dtype) { return static_cast<size_t>(BytesOf(dtype, 1)); }
+
+/// Elements of a piece that a rank reduces.
+size_t ShareOf(size_t count, DType dtype, size_t ranks) {
+  return std::min(std::max<size_t>(kPieceBytes / WidthOf(dtype) / ranks, 1), count);
 }
 
 }  // namespace
@@ -118,10 +119,20 @@ bool CanReduce(DType dtype, Reduction reduction) {
   return reduction != Reduction::kMean || info.kind == DTypeKind::kFloat;
 }
 
-void AllReduce(Round& round, Group::State& group, const std::string& what, const void* in,
-               void* out, size_t count, DType dtype, Reduction reduction) {
-  const auto width = static_cast<size_t>(BytesOf(dtype, 1));
-  const auto ranks = static_cast<size_t>(group.size());
+size_t AllReduceScratch(size_t count, DType dtype, size_t ranks) {
+  const size_t width = WidthOf(dtype);
+  if (ranks == 1) return 0;
+  if (count * width <= kSmallBytes) return count * width * ranks;
+  return ShareOf((count + ranks - 1) / ranks, dtype, ranks) * (2 * ranks + 1) * width;
+}
+
+size_t ReduceScatterScratch(size_t count, DType dtype, size_t ranks) {
+  return ranks == 1 ? 0 : ShareOf(count, dtype, ranks) * 2 * ranks * WidthOf(dtype);
+}
+
+void AllReduce(Agreement& agreement, Group::State& group, const std::string& what, const void* in,
+               void* out, size_t count, DType dtype, Reduction reduction, char* scratch) {
+  const size_t width = WidthOf(dtype), ranks = static_cast<size_t>(group.size());
   char* to = static_cast<char*>(out);
   const char* from = static_cast<const char*>(in);
   if (ranks == 1) {
@@ -129,53 +140,57 @@ void AllReduce(Round& round, Group::State& group, const std::string& what, const
     return;
   }
   group.Call(what, [&](Engine& engine) {
-    if (in != out) std::memcpy(out, in, count * width);
-    if (engine.AllReduce(out, count, dtype, reduction, round.NextTag())) return;
+    if (engine.AllReduce(in, out, count, dtype, reduction, agreement.NextTag())) return;
     if (count * width <= kSmallBytes) {
-      auto all = Buffer(count * width * ranks);
-      engine.AllGather(from, all.get(), count * width, round.NextTag());
-      ReduceParts(dtype, reduction, all.get(), count, ranks, to, count);
+      engine.AllGather(from, scratch, count * width, agreement.NextTag());
+      ReduceParts(dtype, reduction, scratch, count, ranks, to, count);
       return;
     }
     // Each rank reduces its share of a piece. The last piece is padded to equal shares.
-    const size_t most = std::max<size_t>(kPieceBytes / width / ranks, 1);
-    const size_t share = std::min(most, (count + ranks - 1) / ranks);
-    auto sent = Buffer(share * ranks * width), received = Buffer(share * ranks * width);
-    auto reduced = Buffer(share * width);
+    const size_t share = ShareOf((count + ranks - 1) / ranks, dtype, ranks);
+    char* padded = scratch;
+    char* received = padded + share * ranks * width;
+    char* reduced = received + share * ranks * width;
     for (size_t begin = 0; begin < count; begin += share * ranks) {
       const size_t piece = std::min(share * ranks, count - begin);
       const size_t part = std::min(share, (piece + ranks - 1) / ranks);
-      std::memcpy(sent.get(), to + begin * width, piece * width);
-      std::memset(sent.get() + piece * width, 0, (part * ranks - piece) * width);
-      engine.AllToAll(sent.get(), received.get(), part * width, round.NextTag());
-      ReduceParts(dtype, reduction, received.get(), part, ranks, reduced.get(), part);
-      engine.AllGather(reduced.get(), sent.get(), part * width, round.NextTag());
-      std::memcpy(to + begin * width, sent.get(), piece * width);
+      const bool whole = piece == part * ranks;
+      if (!whole) {
+        std::memcpy(padded, from + begin * width, piece * width);
+        std::memset(padded + piece * width, 0, (part * ranks - piece) * width);
+      }
+      engine.AllToAll(whole ? from + begin * width : padded, received, part * width,
+                      agreement.NextTag());
+      ReduceParts(dtype, reduction, received, part, ranks, reduced, part);
+      engine.AllGather(reduced, whole ? to + begin * width : padded, part * width,
+                       agreement.NextTag());
+      if (!whole) std::memcpy(to + begin * width, padded, piece * width);
     }
   });
 }
 
-void ReduceScatter(Round& round, Group::State& group, const std::string& what, const void* in,
-                   void* out, size_t count, DType dtype, Reduction reduction) {
-  const auto width = static_cast<size_t>(BytesOf(dtype, 1));
-  const auto ranks = static_cast<size_t>(group.size());
+void ReduceScatter(Agreement& agreement, Group::State& group, const std::string& what,
+                   const void* in, void* out, size_t count, DType dtype, Reduction reduction,
+                   char* scratch) {
+  const size_t width = WidthOf(dtype), ranks = static_cast<size_t>(group.size());
   if (ranks == 1) {
     std::memcpy(out, in, count * width);
     return;
   }
+  if (count == 0) return;
   group.Call(what, [&](Engine& engine) {
-    const size_t share =
-        std::clamp<size_t>(kPieceBytes / width / ranks, 1, std::max<size_t>(count, 1));
-    auto sent = Buffer(share * ranks * width), received = Buffer(share * ranks * width);
+    const size_t share = ShareOf(count, dtype, ranks);
+    char* sent = scratch;
+    char* received = sent + share * ranks * width;
     for (size_t begin = 0; begin < count; begin += share) {
       const size_t part = std::min(share, count - begin);
       for (size_t rank = 0; rank < ranks; ++rank) {
-        std::memcpy(sent.get() + rank * part * width,
+        std::memcpy(sent + rank * part * width,
                     static_cast<const char*>(in) + (rank * count + begin) * width, part * width);
       }
-      engine.AllToAll(sent.get(), received.get(), part * width, round.NextTag());
-      ReduceParts(dtype, reduction, received.get(), part, ranks,
-                  static_cast<char*>(out) + begin * width, part);
+      engine.AllToAll(sent, received, part * width, agreement.NextTag());
+      ReduceParts(dtype, reduction, received, part, ranks, static_cast<char*>(out) + begin * width,
+                  part);
     }
   });
 }

@@ -17,11 +17,16 @@ namespace hammock::distributed {
 /// Whether elements of the dtype can be reduced so.
 bool CanReduce(DType dtype, Reduction reduction);
 
+/// Bytes that a reduction of `count` elements of a rank needs besides operand and result.
+size_t AllReduceScratch(size_t count, DType dtype, size_t ranks);
+size_t ReduceScatterScratch(size_t count, DType dtype, size_t ranks);
+
 /// `out` may be `in`. `what` names the collective in errors.
-void AllReduce(Round& round, Group::State& group, const std::string& what, const void* in,
-               void* out, size_t count, DType dtype, Reduction reduction);
+void AllReduce(Agreement& agreement, Group::State& group, const std::string& what, const void* in,
+               void* out, size_t count, DType dtype, Reduction reduction, char* scratch);
 /// `count` elements of `out`; `in` has as many for each rank.
-void ReduceScatter(Round& round, Group::State& group, const std::string& what, const void* in,
-                   void* out, size_t count, DType dtype, Reduction reduction);
+void ReduceScatter(Agreement& agreement, Group::State& group, const std::string& what,
+                   const void* in, void* out, size_t count, DType dtype, Reduction reduction,
+                   char* scratch);
 
 }  // namespace hammock::distributed

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <random>
 #include <sstream>
 
 #include "base/throw.h"
@@ -37,9 +38,12 @@ std::string FileStore::PathOf(const std::string& key) const {
 
 std::string FileStore::WriteTemporary(const std::string& value) const {
   static std::atomic<uint64_t> count{0};
+  // Containers on one host may have its name, and the same process ids.
+  static const uint32_t drawn = std::random_device()();
   char host[256] = {};
   gethostname(host, sizeof(host) - 1);
-  std::string path = fmt::format("{}/%tmp-{}-{}-{}", folder_, host, getpid(), ++count);
+  std::string path =
+      fmt::format("{}/%tmp-{}-{}-{:08x}-{}", folder_, host, getpid(), drawn, ++count);
   std::ofstream file(path, std::ios::binary);
   file.write(value.data(), static_cast<std::streamsize>(value.size()));
   file.close();

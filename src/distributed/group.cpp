@@ -13,6 +13,7 @@
 #include "base/throw.h"
 #include "distributed/watchdog.h"
 #include "hammock/config.h"
+#include "hammock/metric.h"
 
 namespace hammock::distributed {
 namespace {
@@ -32,6 +33,12 @@ constinit config::Option<std::string> kInterface({
            "one of the host's name.",
 });
 
+constinit const metrics::DeclaredMetric kAgreementTime({
+    .name = "distributed::AgreementTime",
+    .kind = metrics::Kind::kTime,
+    .doc = "Time that steps waited before their first collective for all ranks to agree on them.",
+});
+
 using Clock = std::chrono::steady_clock;
 
 struct Table {
@@ -44,23 +51,34 @@ Table& Groups() {
   return table;
 }
 
+constexpr const char* kDiverged = "diverged";  // a report
+
 std::string Key(const char* what, int rank) { return fmt::format("{}.{}", what, rank); }
 
-/// What ranks exchange before a round.
+/// What ranks exchange before an operation.
 struct Note {
   uint64_t number;
-  uint64_t kind;  // so that the end of one rank is told from a step of another; reserved: 0
   Hash128 hash;
+  // How the rank runs the collectives, in which ranks may differ: a hash of the type of the device,
+  // and of what is merged.
+  uint64_t device : 16;
+  uint64_t merges : 48;
+
+  bool Agrees(const Note& other) const { return number == other.number && hash == other.hash; }
 };
 static_assert(sizeof(Note) == 32);
 
-// Tags: rounds and their descriptions have those below kCalls, calls of rounds the others.
+// Tags: agreements and their descriptions have those below kCalls, calls of operations the others.
 constexpr uint32_t kCalls = 0x10000000;
-constexpr uint32_t kTagsOfRound = 8;
-constexpr uint32_t kRounds = kCalls / kTagsOfRound;
+constexpr uint32_t kTagsOfAgreement = 8;
+constexpr uint32_t kAgreements = kCalls / kTagsOfAgreement;
 
-uint32_t RoundTag(uint64_t number) {
-  return static_cast<uint32_t>(number % kRounds) * kTagsOfRound;
+uint32_t AgreementTag(uint64_t number) {
+  return static_cast<uint32_t>(number % kAgreements) * kTagsOfAgreement;
+}
+
+bool IsDiverged(const std::shared_ptr<const Error>& error) {
+  return dynamic_cast<const DivergedError*>(error.get()) != nullptr;
 }
 
 std::string RankList(const std::vector<int>& ranks) {
@@ -106,7 +124,10 @@ Group::State::State(std::string name_in, int rank_in, std::vector<int> world_ran
       store(std::move(store_in)),
       progress_("distributed " + name, 1 << 20) {}
 
-Group::State::~State() { Close(); }
+Group::State::~State() {
+  Close();
+  attached_.reset();  // its threads use the group
+}
 
 void Group::State::Connect() {
   if (size() == 1) return;
@@ -141,61 +162,96 @@ std::shared_ptr<const Error> Group::State::failure() {
 
 void Group::State::Close() {
   if (engine_) engine_->Close();
+  std::shared_ptr<DeviceConnections> attached;
+  {
+    std::lock_guard lock(mutex_);
+    attached = attached_;
+  }
+  if (attached) attached->Close();
+}
+
+void Group::State::Attach(std::shared_ptr<DeviceConnections> connections) {
+  bool is_late = false;
+  {
+    std::lock_guard lock(mutex_);
+    attached_ = connections;
+    is_late = is_failing_ && !IsDiverged(failure_);
+  }
+  if (is_late) connections->Close();
 }
 
 // ---- agreement
 
-RoundPtr Group::State::Begin(Hash128 hash, std::string what, std::function<RoundText()> text) {
-  auto round = std::make_shared<Round>();
-  round->group_ = shared_from_this();
-  round->hash_ = hash;
-  round->what_ = std::move(what);
-  round->text_ = std::move(text);
-  round->number_ = rounds_.fetch_add(1);
+// Connections between devices are made once: a rank that uses a second device runs the collectives
+// of that one on the host, and so do the others.
+uint16_t Group::State::DeviceWord(const std::string& device) {
+  if (device_.empty()) device_ = device;
+  if (device.empty() || device != device_) return 0;
+  return static_cast<uint16_t>(HashString(device.substr(0, device.find(':'))).lo | 1);
+}
+
+AgreementPtr Group::State::Begin(Hash128 hash, std::string what,
+                                 std::function<OperationText()> text, const CollectivePlan& plan) {
+  auto agreement = std::make_shared<Agreement>();
+  agreement->group_ = shared_from_this();
+  agreement->hash_ = hash;
+  agreement->what_ = std::move(what);
+  agreement->text_ = std::move(text);
+  agreement->device_ = DeviceWord(plan.device);
+  agreement->merges_ = plan.merges & ((uint64_t{1} << 48) - 1);
+  agreement->number_ = agreements_.fetch_add(1);
   if (size() == 1) {
-    round->is_done_ = true;
-    return round;
+    agreement->is_done_ = agreement->is_merged_alike_ = true;
+    return agreement;
   }
-  progress_.Push([round] {
+  progress_.Push([agreement] {
     std::shared_ptr<const Error> error;
     try {
-      round->group_->Exchange(*round);
+      agreement->group_->Exchange(*agreement);
     } catch (const Error& raised) {
       error = raised.Clone();
     } catch (const std::exception& raised) {
       error = std::make_shared<InternalError>(ErrorCode::kInternal, raised.what());
     }
-    std::lock_guard lock(round->mutex_);
-    round->error_ = std::move(error);
-    round->is_done_ = true;
-    round->done_.notify_all();
+    std::lock_guard lock(agreement->mutex_);
+    agreement->error_ = std::move(error);
+    agreement->is_done_ = true;
+    agreement->done_.notify_all();
   });
-  return round;
+  return agreement;
 }
 
-void Round::Await() {
+void Agreement::Await() {
   std::unique_lock lock(mutex_);
+  if (!std::exchange(is_awaited_, true) && group_->size() > 1) {
+    const auto begin = Clock::now();
+    done_.wait(lock, [&] { return is_done_; });
+    const auto waited = std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - begin);
+    metrics::Get<kAgreementTime>().AddSample(static_cast<double>(waited.count()));
+  }
   done_.wait(lock, [&] { return is_done_; });
   if (error_) error_->Raise();
 }
 
-uint32_t Round::NextTag() {
-  constexpr uint32_t kMostCalls = 1 << 12;  // of rounds that are under way at the same time
+uint32_t Agreement::NextTag() {
+  constexpr uint32_t kMostCalls = 1 << 12;  // of operations that are under way at the same time
   return kCalls + static_cast<uint32_t>(number_ % 256) * kMostCalls + calls_++ % kMostCalls;
 }
 
-RoundPtr Group::State::Agree(const char* what) {
+AgreementPtr Group::State::Agree(const char* what) {
   if (auto error = failure()) error->Raise();
   const std::string where = CurrentWhere();
   std::string text = where.empty() ? what : fmt::format("{} [at {}]", what, where);
-  RoundPtr round = Begin(HashString(what), text, [text] { return RoundText{{text}, {}}; });
-  round->Await();
-  return round;
+  AgreementPtr agreement = Begin(HashString(what), text, [text] {
+    return OperationText{{text}, {}};
+  });
+  agreement->Await();
+  return agreement;
 }
 
-void Group::State::Exchange(Round& round) {
-  const Note own = {round.number_, 0, round.hash_};
-  std::vector<char> notes(sizeof(Note) * static_cast<size_t>(size()));
+void Group::State::Exchange(Agreement& agreement) {
+  const Note own = {agreement.number_, agreement.hash_, agreement.device_, agreement.merges_};
+  std::vector<Note> notes(static_cast<size_t>(size()));
   Engine& connections = engine();
   try {
     TimeLimit limit(
@@ -205,13 +261,22 @@ void Group::State::Exchange(Round& round) {
           Close();
         },
         [&] { return OthersAreBusy(); });
-    connections.AllGather(&own, notes.data(), sizeof(Note), RoundTag(round.number_));
+    connections.AllGather(&own, notes.data(), sizeof(Note), AgreementTag(agreement.number_));
   } catch (const std::exception& error) {
-    Fail(round.what_, error.what(), "waits in " + round.what_)->Raise();
+    Fail(agreement.what_, error.what(), "waits in " + agreement.what_)->Raise();
   }
-  for (size_t i = 0; i < notes.size(); i += sizeof(Note)) {
-    if (std::memcmp(&notes[i], &own, sizeof(Note)) != 0) RaiseDiverged(round, notes);
+  if (!std::ranges::all_of(notes, [&](const Note& note) { return note.Agrees(own); })) {
+    std::vector<std::string> texts;
+    for (const Note& note : notes) {
+      texts.push_back(fmt::format("{} {}", note.number, ToString(note.hash)));
+    }
+    RaiseDiverged(agreement, texts);
   }
+  agreement.is_on_one_device_type_ =
+      own.device != 0 &&
+      std::ranges::all_of(notes, [&](const Note& note) { return note.device == own.device; });
+  agreement.is_merged_alike_ =
+      std::ranges::all_of(notes, [&](const Note& note) { return note.merges == own.merges; });
 }
 
 std::vector<std::string> Group::State::Gather(const std::string& own, uint32_t tag) {
@@ -287,37 +352,42 @@ std::string FirstDifference(const std::vector<std::vector<std::string>>& lines) 
 }  // namespace
 
 // Every rank has the same notes and gets the same texts, so all raise the same error.
-void Group::State::RaiseDiverged(Round& round, const std::vector<char>& notes) {
-  RoundText text = round.text_();
-  const uint32_t tag = RoundTag(round.number_);
+void Group::State::RaiseDiverged(Agreement& agreement, const std::vector<std::string>& notes) {
+  OperationText text = agreement.text_();
+  const uint32_t tag = AgreementTag(agreement.number_);
   std::vector<std::vector<std::string>> collectives, ops;
   std::vector<std::string> first = Gather(Joined(text.collectives), tag + 1);
   for (const std::string& all : first) collectives.push_back(Lines(all));
   for (const std::string& all : Gather(Joined(text.ops), tag + 3)) ops.push_back(Lines(all));
-  std::vector<std::string> camps;
-  for (size_t i = 0; i < notes.size(); i += sizeof(Note))
-    camps.emplace_back(&notes[i], sizeof(Note));
+  const std::vector<std::vector<int>> camps = Camps(notes);
   std::string message =
-      fmt::format("group '{}': its ranks do not do the same in round {}: {} against {}", name,
-                  round.number_, RankList(Camps(camps).front()), RankList(Camps(camps).back()));
+      fmt::format("group '{}': its ranks do not do the same in operation {}: {} against {}", name,
+                  agreement.number_, RankList(camps.front()), RankList(camps.back()));
   std::string collective = FirstDifference(collectives), op = FirstDifference(ops);
   if (!collective.empty()) message += "\n  first collective that differs:" + collective;
   if (!op.empty()) message += "\n  first op that differs:" + op;
   auto error = std::make_shared<DivergedError>(ErrorCode::kDevice, message);
+  // Ranks that another one's death keeps from all texts must not take this one for dead too.
+  Write(Key("report", rank), kDiverged);
   {
     std::lock_guard lock(mutex_);
     if (!failure_) failure_ = error;
     is_failing_ = true;
   }
   diagnosed_.notify_all();
-  // Connections are left to the others, who may not have all texts yet; nothing uses them again.
+  // Connections are left to the others, who may not have all texts yet, and to earlier operations.
   throw *error;
 }
 
 // ---- failure
 
 void Group::State::Call(const std::string& what, const std::function<void(Engine&)>& call) {
-  Engine& connections = engine();
+  // Ranks that differ in an operation have agreed on the one before, which may still run: a rank
+  // that gave it up would leave the others waiting in it.
+  auto error = failure();
+  if (error && !IsDiverged(error)) error->Raise();
+  HAMMOCK_CHECK(engine_, "group '{}' has one rank", name);
+  Engine& connections = *engine_;
   try {
     TimeLimit limit(WaitTime(), [&] {
       timed_out_ = true;
@@ -331,13 +401,35 @@ void Group::State::Call(const std::string& what, const std::function<void(Engine
   }
 }
 
+void Group::State::RaiseFailure() {
+  std::shared_ptr<const Error> error;
+  {
+    std::unique_lock lock(mutex_);
+    diagnosed_.wait_for(lock, GraceTime() * 2, [&] { return failure_ != nullptr; });
+    error = failure_;
+  }
+  if (error) error->Raise();
+}
+
+void Group::State::CheckOthers() {
+  for (int other = 0; other < size(); ++other) {
+    if (other == rank) continue;
+    const auto report = Read(Key("report", other));
+    const bool has_ended =
+        report && *report != kDiverged;  // that one still runs what was agreed on
+    if (has_ended || !members[static_cast<size_t>(other)].MayRun()) {
+      throw std::runtime_error(fmt::format("rank {} has ended", other));
+    }
+  }
+}
+
 void Group::State::Abort(const std::string& reason) {
   if (size() > 1) Fail("", reason, "failed: " + reason);
 }
 
 void Group::State::Leave() {
   if (size() == 1) return;
-  store->Set(Key("report", rank), "left");
+  Write(Key("report", rank), "left");
   {
     std::lock_guard lock(mutex_);
     if (!failure_) {
@@ -350,29 +442,38 @@ void Group::State::Leave() {
   Close();
 }
 
+std::optional<std::string> Group::State::Read(const std::string& key) {
+  try {
+    return store->Get(key);
+  } catch (const std::exception&) {
+    return std::nullopt;
+  }
+}
+
+void Group::State::Write(const std::string& key, const std::string& value) {
+  try {
+    store->Set(key, value);
+  } catch (const std::exception& error) {
+    Log(LogLevel::kWarn, "distributed: {}", error.what());
+  }
+}
+
 bool Group::State::OthersAreBusy() {
   for (int other = 0; other < size(); ++other) {
     if (other == rank) continue;
-    try {
-      if (store->Get(Key("busy", other)) == "yes" && members[static_cast<size_t>(other)].MayRun()) {
-        return true;
-      }
-    } catch (const std::exception&) {  // a folder that has gone says nothing
+    if (Read(Key("busy", other)) == "yes" && members[static_cast<size_t>(other)].MayRun()) {
+      return true;
     }
   }
   return false;
 }
 
 Group::State::Busy::Busy(State& state) : state_(state) {
-  if (state_.size() > 1) state_.store->Set(Key("busy", state_.rank), "yes");
+  if (state_.size() > 1) state_.Write(Key("busy", state_.rank), "yes");
 }
 
 Group::State::Busy::~Busy() {
-  try {
-    if (state_.size() > 1) state_.store->Set(Key("busy", state_.rank), "no");
-  } catch (const std::exception& error) {
-    Log(LogLevel::kWarn, "distributed: {}", error.what());
-  }
+  if (state_.size() > 1) state_.Write(Key("busy", state_.rank), "no");
 }
 
 std::shared_ptr<const Error> Group::State::Fail(const std::string& what, const std::string& reason,
@@ -385,11 +486,7 @@ std::shared_ptr<const Error> Group::State::Fail(const std::string& what, const s
     }
     is_failing_ = true;
   }
-  try {
-    store->Set(Key("report", rank), report);
-  } catch (const std::exception& error) {
-    Log(LogLevel::kWarn, "distributed: {}", error.what());
-  }
+  Write(Key("report", rank), report);
   Close();
   std::shared_ptr<const Error> error;
   if (what.empty()) {
@@ -416,7 +513,7 @@ std::shared_ptr<const Error> Group::State::Diagnose(const std::string& what,
     for (int other = 0; other < size(); ++other) {
       if (other == rank || reports.contains(other)) continue;
       const bool may_run = members[static_cast<size_t>(other)].MayRun();
-      if (auto report = store->Get(Key("report", other))) {
+      if (auto report = Read(Key("report", other))) {
         reports[other] = *report;
         continue;
       }
@@ -436,14 +533,20 @@ std::shared_ptr<const Error> Group::State::Diagnose(const std::string& what,
     if (report == "left") blame(other, "has left");
     if (report.starts_with("failed: ")) blame(other, report);
   }
-  for (int other : silent) {
+  std::erase_if(silent, [&](int other) {
     const Member& member = members[static_cast<size_t>(other)];
-    if (!member.MayRun()) {
-      blame(other, fmt::format("has died (process {})", member.pid));
-    } else {
-      blame(other, fmt::format("does not answer (process {} on {})", member.pid,
-                               member.host.substr(0, member.host.find('/'))));
-    }
+    if (member.MayRun()) return false;
+    blame(other, fmt::format("has died (process {})", member.pid));
+    return true;
+  });
+  // The others may be busy elsewhere, and hear of it later. They are to blame if they had the whole
+  // time, or if nobody else can be.
+  const bool is_explained = !culprits.empty() && !timed_out_;
+  for (int other : silent) {
+    if (is_explained) break;
+    const Member& member = members[static_cast<size_t>(other)];
+    blame(other, fmt::format("does not answer (process {} on {})", member.pid,
+                             member.host.substr(0, member.host.find('/'))));
   }
   if (who.empty()) who = "all ranks answer, but connections between them broke";
   const std::string limit =

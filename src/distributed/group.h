@@ -1,16 +1,18 @@
 #pragma once
 /// The state behind a Group: its connections, what its ranks have agreed on, and how it ends.
 ///
-/// Note [Agreement]: all that a group does is a sequence of numbered rounds: a step with
-/// collectives, a barrier, a split, the end. Before a round the ranks exchange its number and a
-/// hash of what it is; only ranks whose numbers and hashes are equal go on. The exchange runs on
+/// Note [Agreement]: all that a group does is a sequence of numbered operations: a step with
+/// collectives, a barrier, a split, the end. Before an operation the ranks exchange its number and
+/// a hash of what it is; only ranks whose numbers and hashes are equal go on. The exchange runs on
 /// the group's own thread, from when a step is submitted; the step waits for it before its first
 /// collective. Where ranks differ they exchange their descriptions too, and all raise the same
 /// error.
 ///
 /// Note [Failed groups]: whatever goes wrong, here or elsewhere, ends the group. The rank that
 /// notices first writes a report to the store and closes its connections, upon which all others
-/// notice. Each then reads the reports: a rank without one has died or does not answer.
+/// notice. Each then reads the reports: a rank without one has died, does not answer, or computes
+/// something else and hears of it later. Where ranks differ, an operation that they agreed on
+/// before goes on to its end.
 
 #include <atomic>
 #include <condition_variable>
@@ -28,18 +30,24 @@
 namespace hammock::distributed {
 
 /// What a rank is about to do, for those who differ.
-struct RoundText {
+struct OperationText {
   std::vector<std::string> collectives;  ///< "all_reduce sum f32[4] [at train.cpp:7]"
   std::vector<std::string> ops;          ///< all ops of the step, likewise
 };
 
-/// A round that ranks are agreeing on, or have agreed on.
-class Round {
+/// An operation that ranks are agreeing on, or have agreed on.
+class Agreement {
  public:
   /// Returns when all ranks are known to do the same; raises where they do not.
   void Await();
-  /// For the calls of the round, in their order.
+  /// For the engine calls of the operation, in their order.
   uint32_t NextTag();
+  /// Whether the collectives of all ranks run on devices of one type, each on the only device of
+  /// that type that its rank has used with the group. Known when the agreement was awaited.
+  bool is_on_one_device_type() const { return is_on_one_device_type_; }
+  /// Whether all ranks have merged the same collectives (Note [Merged collectives]). Known then
+  /// too.
+  bool is_merged_alike() const { return is_merged_alike_; }
 
  private:
   friend struct Group::State;
@@ -47,14 +55,34 @@ class Round {
   uint64_t number_ = 0;
   Hash128 hash_;
   std::string what_;  // "all_reduce [at train.cpp:7]", while it is waited for
-  std::function<RoundText()> text_;
+  std::function<OperationText()> text_;
   std::mutex mutex_;
   std::condition_variable done_;
+  uint16_t device_ = 0;
+  uint64_t merges_ = 0;
+  bool is_on_one_device_type_ = false;
+  bool is_merged_alike_ = false;
+  bool is_awaited_ = false;             // guarded
   bool is_done_ = false;                // guarded
   std::shared_ptr<const Error> error_;  // guarded
   uint32_t calls_ = 0;
 };
-using RoundPtr = std::shared_ptr<Round>;
+using AgreementPtr = std::shared_ptr<Agreement>;
+
+/// How this rank runs the collectives of a step, in which ranks may differ.
+struct CollectivePlan {
+  std::string device = {};  ///< that runs them, "cuda:0"; empty: the host does
+  uint64_t merges = 0;      ///< a hash of which ones are merged
+};
+
+/// Connections of a group besides those of its engine: between the devices of its ranks.
+class DeviceConnections {
+ public:
+  virtual ~DeviceConnections() = default;
+  /// The group has failed or ended: whoever waits gets an exception. May be called by any thread,
+  /// and several times.
+  virtual void Close() = 0;
+};
 
 }  // namespace hammock::distributed
 
@@ -70,14 +98,21 @@ struct Group::State : std::enable_shared_from_this<Group::State> {
   /// The engine; RankError where the group has failed.
   Engine& engine();
 
-  /// Begins a round: the exchange is under way when it returns.
-  RoundPtr Begin(Hash128 hash, std::string what, std::function<RoundText()> text);
-  /// Agrees on a round that is not a step, such as "barrier".
-  RoundPtr Agree(const char* what);
+  /// Begins an operation: the exchange is under way when it returns.
+  AgreementPtr Begin(Hash128 hash, std::string what, std::function<OperationText()> text,
+                     const CollectivePlan& plan = {});
+  /// Agrees on an operation that is not a step, such as "barrier".
+  AgreementPtr Agree(const char* what);
 
-  /// Calls the engine; what goes wrong ends the group and is raised as RankError. `what` is waited
-  /// for.
+  /// Calls the engine for an operation that ranks have agreed on; what goes wrong ends the group
+  /// and is raised as RankError. `what` is waited for.
   void Call(const std::string& what, const std::function<void(Engine&)>& call);
+  /// Raises the error that ended the group, when it is known. Only where it has ended, or is about
+  /// to.
+  void RaiseFailure();
+  /// Throws std::runtime_error if another rank has failed or died: for those who wait without the
+  /// engine.
+  void CheckOthers();
   /// This rank has failed by itself: tells the others.
   void Abort(const std::string& reason);
   /// Notes that it leaves, and closes.
@@ -94,6 +129,10 @@ struct Group::State : std::enable_shared_from_this<Group::State> {
     State& state_;
   };
 
+  /// Keeps connections until the group ends; closes them when it fails.
+  void Attach(std::shared_ptr<DeviceConnections> connections);
+  DeviceConnections* attached() const { return attached_.get(); }
+
   const std::string name;
   const int rank;
   const std::vector<int> world_ranks;
@@ -103,11 +142,13 @@ struct Group::State : std::enable_shared_from_this<Group::State> {
   std::atomic<int64_t> splits{0};
   /// Why it has failed; null while it has not.
   std::shared_ptr<const Error> failure();
+  /// Whether it has failed since a rank did not come within the time limit.
+  bool timed_out() const { return timed_out_; }
   int size() const { return static_cast<int>(world_ranks.size()); }
 
  private:
-  void Exchange(Round& round);
-  [[noreturn]] void RaiseDiverged(Round& round, const std::vector<char>& notes);
+  void Exchange(Agreement& agreement);
+  [[noreturn]] void RaiseDiverged(Agreement& agreement, const std::vector<std::string>& notes);
   std::vector<std::string> Gather(const std::string& own, uint32_t tag);
   std::shared_ptr<const Error> Fail(const std::string& what, const std::string& reason,
                                     const std::string& report);
@@ -115,13 +156,20 @@ struct Group::State : std::enable_shared_from_this<Group::State> {
   bool OthersAreBusy();
   std::shared_ptr<const Error> Diagnose(const std::string& what, const std::string& reason);
 
+  uint16_t DeviceWord(const std::string& device);
+  /// Of the store, which may be gone: then there is no value, or one line in the log.
+  std::optional<std::string> Read(const std::string& key);
+  void Write(const std::string& key, const std::string& value);
+
   std::unique_ptr<Engine> engine_;
+  std::string device_;                           // that collectives of the group first ran on
+  std::shared_ptr<DeviceConnections> attached_;  // set once; guarded for those who close
   std::mutex mutex_;
   std::condition_variable diagnosed_;
   std::shared_ptr<const Error> failure_;  // guarded
   bool is_failing_ = false;               // guarded
   std::atomic<bool> timed_out_{false};
-  std::atomic<uint64_t> rounds_{0};
+  std::atomic<uint64_t> agreements_{0};
   WorkQueue progress_;
 };
 

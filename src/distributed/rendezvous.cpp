@@ -77,9 +77,9 @@ Member Member::FromText(const std::string& text) {
 // Rank 0 collects the numbers that the ranks drew, and publishes their list; who finds its own in
 // it takes the list for the attempt and says so. A number of an earlier attempt is replaced when
 // its rank comes, and rank 0 publishes a new list. When all have taken the latest one, it is final.
-Meeting Meet(const std::string& folder, int rank, int size, std::chrono::milliseconds timeout) {
+Meeting Meet(std::shared_ptr<Store> root, const std::string& where, int rank, int size,
+             std::chrono::milliseconds timeout) {
   const auto deadline = Clock::now() + timeout;
-  auto root = std::make_shared<FileStore>(folder);
   const std::string own = Draw();
   auto key = [](const char* what, int of) { return fmt::format("{}.{}", what, of); };
   const auto ranks = static_cast<size_t>(size);
@@ -127,7 +127,7 @@ Meeting Meet(const std::string& folder, int rank, int size, std::chrono::millise
           missing.empty() ? "rank 0" : fmt::format("rank(s) {}", fmt::join(missing, ", "));
       throw RankError(
           fmt::format("distributed: {} did not come to '{}' within {} s; there are to be {} ranks",
-                      who, folder, timeout.count() / 1000.0, size),
+                      who, where, timeout.count() / 1000.0, size),
           missing);
     }
     std::this_thread::sleep_for(kPoll);

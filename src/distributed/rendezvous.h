@@ -1,5 +1,5 @@
 #pragma once
-/// How ranks find each other through a folder that may hold the files of earlier attempts.
+/// How ranks find each other through a store that may hold keys of earlier attempts.
 
 #include <chrono>
 #include <memory>
@@ -29,8 +29,9 @@ struct Meeting {
 };
 
 /// Waits for all ranks. Each attempt has a prefix of its own, which is made from a number that each
-/// rank draws: whoever of an earlier attempt left files is not taken for a rank of this one.
-/// RankError names the ranks that did not come within `timeout`.
-Meeting Meet(const std::string& folder, int rank, int size, std::chrono::milliseconds timeout);
+/// rank draws: whoever of an earlier attempt left keys is not taken for a rank of this one.
+/// RankError names the ranks that did not come to `where` within `timeout`.
+Meeting Meet(std::shared_ptr<Store> root, const std::string& where, int rank, int size,
+             std::chrono::milliseconds timeout);
 
 }  // namespace hammock::distributed

@@ -7,40 +7,41 @@
 namespace hammock::distributed {
 namespace {
 
-constinit thread_local StepRounds* running = nullptr;
+constinit thread_local StepAgreements* running = nullptr;
 
 }  // namespace
 
-void StepRounds::Add(std::shared_ptr<Group::State> group, RoundPtr round) {
-  entries_.push_back({std::move(group), std::move(round)});
+void StepAgreements::Add(std::shared_ptr<Group::State> group, AgreementPtr agreement) {
+  entries_.push_back({std::move(group), std::move(agreement)});
 }
 
-void StepRounds::Succeed() {
+void StepAgreements::Succeed() {
   for (Entry& entry : entries_) entry.group->steps.fetch_add(1);
 }
 
-void StepRounds::Fail(const std::string& reason) {
+void StepAgreements::Fail(const std::string& reason) {
   for (Entry& entry : entries_) entry.group->Abort(reason);
 }
 
-StepRounds* StepRounds::Running() { return running; }
+StepAgreements* StepAgreements::Running() { return running; }
 
-StepRounds::Scope::Scope(StepRounds* rounds) : outer_(std::exchange(running, rounds)) {}
-StepRounds::Scope::~Scope() { running = outer_; }
+StepAgreements::Scope::Scope(StepAgreements* agreements)
+    : outer_(std::exchange(running, agreements)) {}
+StepAgreements::Scope::~Scope() { running = outer_; }
 
 CollectiveCall::CollectiveCall(const std::string& group_name) : group(FindGroup(group_name)) {
   if (running) {
-    for (const StepRounds::Entry& entry : running->entries_) {
-      if (entry.group == group) round = entry.round;
+    for (const StepAgreements::Entry& entry : running->entries_) {
+      if (entry.group == group) agreement = entry.agreement;
     }
   }
-  if (!round && group->size() == 1) round = group->Begin({}, "", nullptr);
-  if (!round) {
+  if (!agreement && group->size() == 1) agreement = group->Begin({}, "", nullptr);
+  if (!agreement) {
     Throw(ErrorCode::kExecutionForbidden,
           "a collective of group '{}' runs outside of the steps that its ranks agree on",
           group_name);
   }
-  round->Await();
+  agreement->Await();
 }
 
 }  // namespace hammock::distributed

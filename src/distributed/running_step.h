@@ -9,34 +9,34 @@
 
 namespace hammock::distributed {
 
-/// The rounds of a step: one for each group that it has collectives of.
-class StepRounds {
+/// The agreements of a step: one for each group that it has collectives of.
+class StepAgreements {
  public:
-  void Add(std::shared_ptr<Group::State> group, RoundPtr round);
+  void Add(std::shared_ptr<Group::State> group, AgreementPtr agreement);
   /// The step has ended well.
   void Succeed();
   /// The step has failed: ranks that wait for it hear of it.
   void Fail(const std::string& reason);
   /// Those of the step that this thread runs; null: it has none.
-  static StepRounds* Running();
+  static StepAgreements* Running();
 
-  /// While one lives, kernels of this thread run collectives of these rounds.
+  /// While one lives, kernels of this thread run collectives of these agreements.
   class Scope {
    public:
-    explicit Scope(StepRounds* rounds);
+    explicit Scope(StepAgreements* agreements);
     ~Scope();
     Scope(const Scope&) = delete;
     Scope& operator=(const Scope&) = delete;
 
    private:
-    StepRounds* const outer_;
+    StepAgreements* const outer_;
   };
 
  private:
   friend struct CollectiveCall;
   struct Entry {
     std::shared_ptr<Group::State> group;
-    RoundPtr round;
+    AgreementPtr agreement;
   };
   std::vector<Entry> entries_;
 };
@@ -47,7 +47,7 @@ struct CollectiveCall {
   explicit CollectiveCall(const std::string& group_name);
 
   std::shared_ptr<Group::State> group;
-  RoundPtr round;
+  AgreementPtr agreement;
 };
 
 }  // namespace hammock::distributed

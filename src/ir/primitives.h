@@ -106,7 +106,8 @@ extern const OpDef kLu;  ///< lu_decompose(A) {op}: L and U, i32 pivots from 1, 
                          ///< fails for a singular matrix where `op` names who needs another one
 extern const OpDef kQr;  ///< linalg_qr(A) {mode: reduced|complete}: Q, R
 extern const OpDef kEigh;  ///< linalg_eigh(self) {UPLO}: ascending eigenvalues, vectors as columns
-extern const OpDef kSvd;   ///< linalg_svd(A) {full_matrices}: U, descending S, Vh
+extern const OpDef kEig;  ///< linalg_eig(self): complex eigenvalues, vectors of length 1 as columns
+extern const OpDef kSvd;  ///< linalg_svd(A) {full_matrices}: U, descending S, Vh
 extern const OpDef kSolveTriangular;  ///< solve_triangular(A, B) {upper, transpose, unitriangular}:
                                       ///< X with A @ X == B; equal batches
 

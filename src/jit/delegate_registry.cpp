@@ -53,7 +53,7 @@ constexpr char kCapability[] = "Capability function";
 NamedFunctions<PreprocessFn>& Preprocessors() {
   static auto& functions = *[] {
     auto* filled = new NamedFunctions<PreprocessFn>;
-    for (const InTreeDelegate& delegate : InTreeDelegates()) {
+    for (const Delegate& delegate : InTreeDelegates()) {
       filled->Add(delegate.name, delegate.preprocess, kPreprocess);
     }
     return filled;
@@ -64,7 +64,7 @@ NamedFunctions<PreprocessFn>& Preprocessors() {
 NamedFunctions<CapabilityFn>& Capabilities() {
   static auto& functions = *[] {
     auto* filled = new NamedFunctions<CapabilityFn>;
-    for (const InTreeDelegate& delegate : InTreeDelegates()) {
+    for (const Delegate& delegate : InTreeDelegates()) {
       filled->Add(delegate.name, delegate.capability, kCapability);
     }
     return filled;
@@ -117,15 +117,23 @@ bool backend_capability_register(const std::string& name, CapabilityFn capabilit
   return true;
 }
 
+void RegisterDelegate(const Delegate& delegate) {
+  Preprocessors().Add(delegate.name, delegate.preprocess, kPreprocess);
+  Capabilities().Add(delegate.name, delegate.capability, kCapability);
+  RegisterBackendClass(delegate.name, delegate.make);  // by which the delegate is found: last
+}
+
 PreprocessFn PreprocessOf(const std::string& name) {
   return Preprocessors().Get(name, kPreprocess);
 }
 
 CapabilityFn CapabilityOf(const std::string& name) { return Capabilities().Get(name, kCapability); }
 
+bool IsDelegate(const std::string& name) { return FindClass(ClassNameOf(name)) != nullptr; }
+
 void CheckBackendExists(const std::string& name) {
   OpenListedLibraries();
-  if (FindClass(ClassNameOf(name))) return;
+  if (IsDelegate(name)) return;
   std::string names;
   for (const std::string& known : ClassNames(kBackendsNamespace)) {
     names += (names.empty() ? "" : ", ") + known.substr(known.rfind('.') + 1);

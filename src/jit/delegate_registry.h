@@ -1,8 +1,10 @@
 #pragma once
 /// Delegates by name: their classes, preprocessing and capability functions.
 
+#include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "hammock/ir/function.h"
 #include "hammock/jit/backend.h"
@@ -15,6 +17,7 @@ ClassDef BackendClass(const std::string& name,
 
 /// A new object; ValueError that lists the backends there are for an unknown one.
 std::shared_ptr<BackendInterface> NewBackend(const std::string& name);
+bool IsDelegate(const std::string& name);
 void CheckBackendExists(const std::string& name);
 
 /// ValueError "Preprocessing function for backend X is not registered."
@@ -22,13 +25,17 @@ PreprocessFn PreprocessOf(const std::string& name);
 /// ValueError where the backend has none.
 CapabilityFn CapabilityOf(const std::string& name);
 
-/// What comes with the library; see table.cpp.
-struct InTreeDelegate {
-  const char* name;
-  std::shared_ptr<BackendInterface> (*make)();
-  Any (*preprocess)(const Module& module, const AnyDict& spec, const DebugHandleGenerator& handles);
-  lazy::Capability (*capability)(const Graph& graph, NodeId node);
+/// All that a name stands for.
+struct Delegate {
+  std::string name;
+  std::function<std::shared_ptr<BackendInterface>()> make;
+  PreprocessFn preprocess;
+  CapabilityFn capability;
 };
-const std::vector<InTreeDelegate>& InTreeDelegates();
+
+/// Those that come with the library; see table.cpp.
+const std::vector<Delegate>& InTreeDelegates();
+/// Registers another one. Thread-safe. ValueError for a name that is taken.
+void RegisterDelegate(const Delegate& delegate);
 
 }  // namespace hammock::jit

@@ -242,9 +242,10 @@ class CompiledMethod : public Object {
 };
 
 /// All delegates of this file are this one, of another device.
-template <const char* kDevice>
 class DeviceDelegate : public BackendInterface {
  public:
+  explicit DeviceDelegate(std::string device) : device_(std::move(device)) {}
+
   bool is_available() override { return true; }
 
   AnyDict compile(Any processed, AnyDict method_compile_spec) override {
@@ -253,7 +254,7 @@ class DeviceDelegate : public BackendInterface {
       auto saved = processed.ToDict().find(name);
       if (saved == processed.ToDict().end()) continue;
       handles[name] = std::shared_ptr<Object>(
-          std::make_shared<CompiledMethod>(EntryNamed(kDevice), FromAny(saved->second)));
+          std::make_shared<CompiledMethod>(EntryNamed(device_), FromAny(saved->second)));
     }
     return handles;
   }
@@ -261,38 +262,28 @@ class DeviceDelegate : public BackendInterface {
   AnyList execute(Any handle, AnyList inputs) override {
     return ObjectAs<CompiledMethod>(handle, "a handle of this delegate")->Run(inputs);
   }
+
+ private:
+  const std::string device_;
 };
-
-template <const char* kDevice>
-Any Preprocess(const Module& module, const AnyDict& spec, const DebugHandleGenerator& handles) {
-  AnyDict processed;
-  for (const auto& [name, unused] : spec) {
-    processed[name] = ToAny(Prepare(EntryNamed(kDevice), module, name, handles));
-  }
-  return processed;
-}
-
-template <const char* kDevice>
-lazy::Capability Query(const Graph& graph, NodeId node) {
-  DeviceEntry& device = EntryNamed(kDevice);
-  return CapabilityOf(device, graph, node);
-}
-
-template <const char* kDevice>
-InTreeDelegate Delegate(const char* name) {
-  return {name,
-          []() -> std::shared_ptr<BackendInterface> {
-            return std::make_shared<DeviceDelegate<kDevice>>();
-          },
-          Preprocess<kDevice>, Query<kDevice>};
-}
-
-constexpr char kCpu[] = "cpu";
-constexpr char kReference[] = "reference";
 
 }  // namespace
 
-InTreeDelegate HammockDelegate() { return Delegate<kCpu>("hammock"); }
-InTreeDelegate ReferenceDelegate() { return Delegate<kReference>("reference"); }
+Delegate DeviceDelegateOf(const std::string& name, const std::string& device) {
+  return {name,
+          [device]() -> std::shared_ptr<BackendInterface> {
+            return std::make_shared<DeviceDelegate>(device);
+          },
+          [device](const Module& module, const AnyDict& spec, const DebugHandleGenerator& handles) {
+            AnyDict processed;
+            for (const auto& [method, unused] : spec) {
+              processed[method] = ToAny(Prepare(EntryNamed(device), module, method, handles));
+            }
+            return processed;
+          },
+          [device](const Graph& graph, NodeId node) {
+            return CapabilityOf(EntryNamed(device), graph, node);
+          }};
+}
 
 }  // namespace hammock::jit

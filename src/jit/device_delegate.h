@@ -1,14 +1,13 @@
 #pragma once
-/// The delegates that ship: a device of Hammock as one. `hammock` is the compiled CPU device,
-/// `reference` the interpreter.
+/// A device of Hammock as a delegate.
 
-#include <memory>
+#include <string>
 
 #include "jit/delegate_registry.h"
 
 namespace hammock::jit {
 
-InTreeDelegate HammockDelegate();
-InTreeDelegate ReferenceDelegate();
+/// A delegate that runs methods on a device, whole: what the device refuses is an error.
+Delegate DeviceDelegateOf(const std::string& name, const std::string& device);
 
 }  // namespace hammock::jit

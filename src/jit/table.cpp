@@ -8,15 +8,15 @@
 
 namespace hammock {
 
-const std::vector<jit::InTreeDelegate>& jit::InTreeDelegates() {
-  static const auto& delegates =
-      *new std::vector<InTreeDelegate>{HammockDelegate(), ReferenceDelegate()};
+const std::vector<jit::Delegate>& jit::InTreeDelegates() {
+  static const auto& delegates = *new std::vector<Delegate>{
+      DeviceDelegateOf("hammock", "cpu"), DeviceDelegateOf("reference", "reference")};
   return delegates;
 }
 
 std::vector<ClassDef> InTreeClasses() {
   std::vector<ClassDef> classes;
-  for (const jit::InTreeDelegate& delegate : jit::InTreeDelegates()) {
+  for (const jit::Delegate& delegate : jit::InTreeDelegates()) {
     classes.push_back(jit::BackendClass(delegate.name, delegate.make));
   }
   return classes;

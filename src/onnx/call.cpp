@@ -15,13 +15,14 @@ struct ElementRow {
   DType dtype;
 };
 constexpr ElementRow kElements[] = {
-    {format::kFloat, DType::kF32},     {format::kUint8, DType::kU8},
-    {format::kInt8, DType::kI8},       {format::kUint16, DType::kU16},
-    {format::kInt16, DType::kI16},     {format::kInt32, DType::kI32},
-    {format::kInt64, DType::kI64},     {format::kBool, DType::kBool},
-    {format::kFloat16, DType::kF16},   {format::kDouble, DType::kF64},
-    {format::kUint32, DType::kU32},    {format::kUint64, DType::kU64},
-    {format::kBfloat16, DType::kBF16},
+    {format::kFloat, DType::kF32},       {format::kUint8, DType::kU8},
+    {format::kInt8, DType::kI8},         {format::kUint16, DType::kU16},
+    {format::kInt16, DType::kI16},       {format::kInt32, DType::kI32},
+    {format::kInt64, DType::kI64},       {format::kBool, DType::kBool},
+    {format::kFloat16, DType::kF16},     {format::kDouble, DType::kF64},
+    {format::kUint32, DType::kU32},      {format::kUint64, DType::kU64},
+    {format::kBfloat16, DType::kBF16},   {format::kComplex64, DType::kC64},
+    {format::kComplex128, DType::kC128},
 };
 
 constexpr const char* kElementNames[] = {

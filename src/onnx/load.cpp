@@ -11,6 +11,7 @@
 #include "hammock/ops.h"
 #include "ir/borrowed.h"
 #include "onnx/file.h"
+#include "onnx/fold_quantization.h"
 #include "onnx/initializers.h"
 #include "onnx/narrow.h"
 #include "onnx/program.h"
@@ -262,6 +263,7 @@ ModulePtr LoadBytes(std::string_view bytes, const std::string& name, const LoadO
         &function;
   }
   CheckProgram(*program);
+  FoldQuantization(model.graph);
   auto module = std::make_shared<Module>("Onnx");
   AddInitializers(*program, *module, options);
   std::set<std::string> taken;
@@ -304,8 +306,7 @@ std::vector<DeclaredValue> DeclaredOf(const Module& module, const char* attribut
     value.ranked = dict.at("ranked").ToBool();
     auto element = static_cast<int32_t>(dict.at("element").ToInt());
     value.element = NameOfElement(element);
-    if (element != format::kString && element != format::kUndefined && element <= format::kInt2 &&
-        element != format::kComplex64 && element != format::kComplex128) {
+    if (element != format::kString && element != format::kUndefined && element <= format::kInt2) {
       value.dtype = StorageOf(element);
     }
     if (dict.at("kind").ToStringRef() != "tensor") value.dtype.reset();
@@ -453,6 +454,7 @@ void trace(Module& module, const TraceSizes& sizes, Location at) {
 std::vector<OperatorRange> operators() {
   std::vector<OperatorRange> ranges;
   for (const Operator* op : AllOperators()) {
+    if (op->domain == std::string_view(kDequantizedDomain)) continue;  // in no file
     ranges.push_back({op->domain, op->name, op->since, op->until});
   }
   return ranges;

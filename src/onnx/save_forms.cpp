@@ -4,6 +4,8 @@
 #include <limits>
 
 #include "base/throw.h"
+#include "ir/storage.h"
+#include "ops/nn/quantize.h"
 
 namespace hammock::onnx {
 
@@ -60,13 +62,63 @@ std::string WriteDot(const Written& n) {
                   {Writer::TextOf("equation", a_text + "," + b_text + "->" + out)});
 }
 
-std::string WriteConvolution(const Written& n) {
+namespace {
+
+std::vector<format::Attribute> WindowsOf(const Written& n) {
   std::vector<int64_t> pads = n.Ints("padding");
   size_t rank = pads.size();
   for (size_t i = 0; i < rank; ++i) pads.push_back(pads[i]);
-  std::vector<format::Attribute> attributes{
-      Writer::IntsOf("strides", n.Ints("stride")), Writer::IntsOf("pads", pads),
-      Writer::IntsOf("dilations", n.Ints("dilation")), Writer::IntOf("group", n.Int("groups"))};
+  return {Writer::IntsOf("strides", n.Ints("stride")), Writer::IntsOf("pads", pads),
+          Writer::IntsOf("dilations", n.Ints("dilation")), Writer::IntOf("group", n.Int("groups"))};
+}
+
+/// Operands of bytes, and their zero points: a number, or one for each row, column or filter. Those
+/// of stacks of matrices keep their dims, as the standard has them.
+std::vector<std::string> WithZeroPoints(const Written& n) {
+  std::vector<std::string> inputs{n.In(0), n.In(1)};
+  for (size_t i : {2, 3}) {
+    inputs.emplace_back();
+    if (!n.node.inputs[i].node) continue;
+    inputs.back() = n.As(i, n.Type(i - 2).dtype());
+    const Shape& zero = n.Type(i);
+    const bool of_stack = n.node.op->name() == std::string_view("int_matmul") && zero.rank() > 2;
+    if (zero.numel() == 1 || !of_stack) inputs.back() = n.w.Emit("Squeeze", {inputs.back()});
+  }
+  return inputs;
+}
+
+}  // namespace
+
+std::string WriteQuantize(const Written& n) {
+  const Shape &x = n.Type(0), &scale = n.Type(1);
+  if (IsStorage(n.dtype())) {
+    Throw<NotSupported>(ErrorCode::kNotSupported, "results of {}", NameOf(n.dtype()));
+  }
+  for (int i = 1; i <= scale.rank(); ++i) {
+    const int64_t blocks = scale.size(scale.rank() - i);
+    if (blocks == 1 || blocks == x.size(x.rank() - i)) continue;
+    Throw<NotSupported>(ErrorCode::kNotSupported, "scales of blocks");
+  }
+  const DType wide = x.dtype() == DType::kF64 ? DType::kF64 : DType::kF32;
+  std::string ratio = n.w.Emit("Div", {n.As(0, wide), n.As(1, wide)});
+  ratio = n.w.Emit("Where", {n.w.Emit("IsNaN", {ratio}), n.w.Number(0, wide), ratio});
+  std::string steps = n.w.Emit("Round", {ratio});
+  if (n.node.inputs[2].node) steps = n.w.Emit("Add", {steps, n.As(2, wide)});
+  steps = n.w.Emit("Clip", {steps, n.w.Number(InfoOf(n.dtype()).lowest, wide),
+                            n.w.Number(ops::HighestStep(n.dtype(), wide), wide)});
+  return n.w.CastTo(steps, wide, n.dtype());
+}
+
+std::string WriteIntMatmul(const Written& n) {
+  return n.w.Emit("MatMulInteger", WithZeroPoints(n));
+}
+
+std::string WriteIntConvolution(const Written& n) {
+  return n.w.Emit("ConvInteger", WithZeroPoints(n), WindowsOf(n));
+}
+
+std::string WriteConvolution(const Written& n) {
+  std::vector<format::Attribute> attributes = WindowsOf(n);
   bool transposed = n.node.attr("transposed").boolean();
   if (transposed) attributes.push_back(Writer::IntsOf("output_padding", n.Ints("output_padding")));
   return n.w.Emit(transposed ? "ConvTranspose" : "Conv", {n.In(0), n.In(1)}, attributes);

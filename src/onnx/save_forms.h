@@ -26,6 +26,9 @@ std::string ReduceOver(const Written& n, const std::string& op, const std::strin
 std::string WriteReduce(const Written& n, const char* op);
 std::string WriteDot(const Written& n);
 std::string WriteConvolution(const Written& n);
+std::string WriteQuantize(const Written& n);
+std::string WriteIntMatmul(const Written& n);
+std::string WriteIntConvolution(const Written& n);
 std::string WriteWindow(const Written& n);
 std::string WriteCut(const Written& n, const std::string& start, int64_t dim);
 std::string WriteSkippingNan(const Written& n, const char* op);

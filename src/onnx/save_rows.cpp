@@ -15,7 +15,8 @@ namespace {
 /// Composites that ONNX has too.
 bool IsKept(const OpDef& op) {
   std::string_view name = op.name();
-  return name == "relu" || name == "softmax" || name == "log_softmax";
+  return name == "relu" || name == "softmax" || name == "log_softmax" || name == "int_matmul" ||
+         name == "int_convolution" || name == "quantize";
 }
 
 using WriteFn = std::string (*)(const Written&);
@@ -244,6 +245,9 @@ constexpr Row kRows[] = {
      }},
     {"dot_general", WriteDot},
     {"convolution", WriteConvolution},
+    {"quantize", WriteQuantize},
+    {"int_matmul", WriteIntMatmul},
+    {"int_convolution", WriteIntConvolution},
 };
 
 struct ManyRow {

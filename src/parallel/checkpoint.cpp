@@ -155,15 +155,15 @@ void Checkpoint::save(const std::string& folder, Location at) const {
     names.push_back(name);
     tensors.push_back(entry.tensor.detach());
   }
-  std::vector<HostTensor> values = LazyGraphExecutor::Get()->GetTensors(tensors);
-  io::NamedHostTensors named;
   Inventory written = own;
   written.pieces.clear();
-  for (size_t i = 0; i < names.size(); ++i) {
-    named.emplace_back(names[i], values[i]);
-    written.pieces[names[i]] = own.pieces[names[i]];
-  }
-  WriteTogether(folder, all[0].generation, group_, written, named);
+  for (const std::string& name : names) written.pieces[name] = own.pieces[name];
+  WriteTogether(folder, all[0].generation, group_, written, [&] {
+    std::vector<HostTensor> values = LazyGraphExecutor::Get()->GetTensors(tensors);
+    io::NamedHostTensors named;
+    for (size_t i = 0; i < names.size(); ++i) named.emplace_back(names[i], values[i]);
+    return named;
+  });
 }
 
 // ---- reading

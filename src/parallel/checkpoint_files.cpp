@@ -1,8 +1,6 @@
 #include "parallel/checkpoint_files.h"
 
-#include <fcntl.h>
 #include <fmt/ranges.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -14,6 +12,7 @@
 #include <tuple>
 
 #include "base/throw.h"
+#include "base/whole_file.h"
 #include "distributed/group.h"
 #include "io/checkpoint_file.h"
 
@@ -35,16 +34,16 @@ std::string FileOf(int rank) { return fmt::format("rank-{}.safetensors", rank); 
 std::vector<std::string> Gather(const Group& group, const char* what, const std::string& own) {
   if (group.size() == 1) return {own};
   Group::State& state = group.state();
-  RoundPtr round = state.Agree(what);
+  AgreementPtr agreement = state.Agree(what);
   std::vector<uint64_t> sizes(static_cast<size_t>(group.size()));
   std::vector<std::string> texts;
   state.Call(what, [&](Engine& engine) {
     const uint64_t own_size = own.size();
-    engine.AllGather(&own_size, sizes.data(), sizeof(uint64_t), round->NextTag());
+    engine.AllGather(&own_size, sizes.data(), sizeof(uint64_t), agreement->NextTag());
     const size_t most = std::max<size_t>(*std::ranges::max_element(sizes), 1);
     std::string padded = own, all(most * sizes.size(), '\0');
     padded.resize(most);
-    engine.AllGather(padded.data(), all.data(), most, round->NextTag());
+    engine.AllGather(padded.data(), all.data(), most, agreement->NextTag());
     for (size_t i = 0; i < sizes.size(); ++i) texts.push_back(all.substr(i * most, sizes[i]));
   });
   return texts;
@@ -71,15 +70,16 @@ void RaiseTogether(const Group& group, const std::string& folder, const std::str
   }
 }
 
-void ReplaceIndex(const fs::path& folder, const Json& index) {
-  const fs::path next = folder / (std::string(kIndex) + ".new");
+/// `check` is called when nothing but the last step is left.
+template <class Fn>
+void ReplaceIndex(const fs::path& folder, const Json& index, const Fn& check) {
+  // In the folder of its generation: where others have gone on without this rank and removed it,
+  // it cannot become the present one.
+  const fs::path next = folder / index["generation"].get<std::string>() / kIndex;
   const std::string text = index.dump(1);
-  const int file = open(next.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644);
-  const bool written = file >= 0 &&
-                       write(file, text.data(), text.size()) == static_cast<ssize_t>(text.size()) &&
-                       fsync(file) == 0;
-  if (file >= 0) close(file);
-  if (!written) throw std::system_error(errno, std::generic_category(), next.string());
+  const std::string_view parts[] = {text};
+  WriteWholeFile(next.string(), parts);
+  check();
   fs::rename(next, folder / kIndex);
 }
 
@@ -209,9 +209,10 @@ int WriterOf(const std::string& name, const std::vector<Inventory>& all, int ran
 }
 
 void WriteTogether(const std::string& folder, const std::string& generation, const Group& group,
-                   const Inventory& written, const io::NamedHostTensors& tensors) {
+                   const Inventory& written, const ReadTensors& read) {
   const fs::path own = fs::path(folder) / generation;
   const std::string failure = Failure([&] {
+    const io::NamedHostTensors tensors = read();
     fs::create_directories(own);
     std::map<std::string, std::string> metadata = {{kFormat, kPartsFormat},
                                                    {kParts, written.ToText()}};
@@ -221,17 +222,21 @@ void WriteTogether(const std::string& folder, const std::string& generation, con
   try {
     RaiseTogether(group, folder, failure);
   } catch (...) {
+    // Rank 0 decides. Others that hear of a rank's death here do not know whether rank 0 heard of
+    // it too, or has made these files the checkpoint.
     std::error_code ignored;
-    fs::remove_all(own, ignored);
+    if (group.rank() == 0) fs::remove_all(own, ignored);
     throw;
   }
   std::string replaced;
   if (group.rank() == 0) {
     replaced = Failure([&] {
-      ReplaceIndex(folder, {{"format", kPartsFormat},
-                            {"generation", generation},
-                            {"steps", written.steps},
-                            {"ranks", group.size()}});
+      const Json index = {{"format", kPartsFormat},
+                          {"generation", generation},
+                          {"steps", written.steps},
+                          {"ranks", group.size()}};
+      // Ranks that gave up waiting for this one may be writing a checkpoint of their own.
+      ReplaceIndex(folder, index, [&] { group.state().CheckOthers(); });
     });
     if (replaced.empty()) RemoveOthers(folder, generation);
   }

@@ -3,9 +3,11 @@
 ///
 /// Note [Generations]: a save writes `folder/<generation>/rank-<number>.safetensors`, one file for
 /// each rank. When all are there, rank 0 replaces `folder/checkpoint.json`, which names the
-/// generation, and removes the others. So a reader finds a whole checkpoint at any time.
+/// generation, and removes the others. So a reader finds a whole checkpoint at any time. Only rank
+/// 0 knows whether a generation is the present one, so it alone removes files.
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -53,9 +55,12 @@ void CheckWhole(const std::vector<Inventory>& all);
 /// The rank that writes the piece that `rank` has of a tensor.
 int WriterOf(const std::string& name, const std::vector<Inventory>& all, int rank);
 
+/// The values that a rank writes. What it throws is raised on all ranks.
+using ReadTensors = std::function<io::NamedHostTensors()>;
+
 /// Writes this rank's file, and makes the generation the present one when all ranks have.
 void WriteTogether(const std::string& folder, const std::string& generation, const Group& group,
-                   const Inventory& written, const io::NamedHostTensors& tensors);
+                   const Inventory& written, const ReadTensors& read);
 
 /// The files of the present generation, checked.
 class SavedParts {

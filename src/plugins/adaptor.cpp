@@ -1,10 +1,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <string_view>
 
 #include "base/inline_list.h"
 #include "base/load_libraries.h"
 #include "base/throw.h"
+#include "hammock/distributed.h"
+#include "hammock/lazy/collectives.h"
 #include "hammock/lazy/plugin_adaptor.h"
 #include "plugins/graph_bytes.h"
 #include "plugins/handle_table.h"
@@ -19,6 +22,15 @@ using lazy::BackendImplInterface;
 using lazy::Capability;
 using lazy::ComputationPtr;
 
+/// Whether HammockCollective has all attributes of a collective.
+bool CrossesWhole(const OpDef& op) {
+  constexpr std::string_view kKnown[] = {"reduction", "root", "pairs", "group", "size"};
+  for (size_t i = 0; i < op.info().attribute_args.size(); ++i) {
+    if (std::ranges::count(kKnown, op.info().AttributeName(static_cast<int>(i))) == 0) return false;
+  }
+  return true;
+}
+
 class Adaptor {
  public:
   Adaptor(const char* name, const char* version, BackendImplInterface* backend,
@@ -28,7 +40,8 @@ class Adaptor {
         fallback_(backend->EagerFallbackDeviceType()),
         backend_(*backend),
         host_(*host),
-        devices_(backend->GetBackendDevices()) {
+        devices_(backend->GetBackendDevices()),
+        outside_(!PluginHost::IsOurs(*host)) {
     FillTable();
   }
   const HammockPlugin* table() const { return &table_; }
@@ -49,10 +62,14 @@ class Adaptor {
   /// Likewise for functions without a status: the host's log has the error.
   template <class F>
   static void TryVoid(void* self, F&& call) noexcept {
-    ErrorText error;
-    if (Try(self, error.c(), call) == HAMMOCK_OK) return;
-    const HammockHost& host = Of(self).host_;
-    host.log(host.context, HAMMOCK_LOG_ERROR, error.text().c_str());
+    try {
+      call(Of(self));
+    } catch (...) {
+      ErrorText error;
+      WriteCurrentError(error.c());
+      const HammockHost& host = Of(self).host_;
+      host.log(host.context, HAMMOCK_LOG_ERROR, error.text().c_str());
+    }
   }
 
   const BackendDevice& DeviceOf(int64_t ordinal) const {
@@ -61,12 +78,23 @@ class Adaptor {
     }
     return devices_[static_cast<size_t>(ordinal)];
   }
-  BackendDataPtr DataOf(HammockData handle) const {
-    if (auto data = data_.Find(handle)) return *std::move(data);
+  /// `list` gets the data of all handles.
+  template <class List>
+  void FindData(const HammockData* handles, uint64_t count, List& list) {
+    const size_t found =
+        data_.WithEach(handles, count, [&](const BackendDataPtr& data) { list.push_back(data); });
+    if (found == count) [[likely]]
+      return;
+    Throw<InternalError>(ErrorCode::kInternal, "stale handle {:#x} of data", handles[found]);
+  }
+  BackendDataPtr DataOf(HammockData handle) {
+    if (BackendDataPtr found = data_.Copy(handle)) [[likely]]
+      return found;
     Throw<InternalError>(ErrorCode::kInternal, "stale handle {:#x} of data", handle);
   }
-  ComputationPtr ComputationOf(HammockExecutable handle) const {
-    if (auto computation = executables_.Find(handle)) return *std::move(computation);
+  ComputationPtr ComputationOf(HammockExecutable handle) {
+    if (ComputationPtr found = executables_.Copy(handle)) [[likely]]
+      return found;
     Throw<InternalError>(ErrorCode::kInternal, "stale handle {:#x} of an executable", handle);
   }
 
@@ -101,7 +129,7 @@ class Adaptor {
                                 void* const* places, HammockError* error) noexcept {
     return Try(self, error, [&](Adaptor& adaptor) {
       std::vector<BackendDataPtr> asked;
-      for (uint64_t i = 0; i < count; ++i) asked.push_back(adaptor.DataOf(data[i]));
+      adaptor.FindData(data, count, asked);
       std::vector<HostTensor> tensors;
       if (count == 1) {
         tensors.push_back(
@@ -117,7 +145,9 @@ class Adaptor {
 
   static void Release(void* self, uint64_t count, const HammockData* data) noexcept {
     TryVoid(self, [&](Adaptor& adaptor) {
-      for (uint64_t i = 0; i < count; ++i) adaptor.data_.Take(data[i]);
+      for (uint64_t i = 0; i < count; ++i) {
+        adaptor.data_.TakeIf(data[i], [](const BackendDataPtr&) { return true; });
+      }
     });
   }
 
@@ -139,6 +169,9 @@ class Adaptor {
       const Graph graph = ReadGraph(bytes);
       for (NodeId id : graph.ids()) {
         Capability answer = adaptor.backend_.QueryCapability(graph, id, adaptor.DeviceOf(device));
+        if (adaptor.outside_ && IsCollective(*graph[id].op) && !CrossesWhole(*graph[id].op)) {
+          answer = {Capability::Verdict::kExpand, ""};
+        }
         answers.answer(answers.context, id.number(), static_cast<uint32_t>(answer.verdict),
                        answer.reason.c_str());
       }
@@ -201,14 +234,20 @@ class Adaptor {
 
   static HammockStatus Execute(void* self, const HammockExecution* call,
                                HammockError* error) noexcept {
-    return Try(self, error, [&](Adaptor& adaptor) { adaptor.Run(*call); });
+    return Try(self, error, [&](Adaptor& adaptor) {
+      try {
+        adaptor.Run(*call);
+      } catch (const distributed::DistributedError&) {  // of a collective that did not go through
+                                                        // the host
+        if (!adaptor.outside_) PluginHost::KeepCollectiveError();
+        throw;
+      }
+    });
   }
 
   void Run(const HammockExecution& call) {
     InlineList<BackendDataPtr, 8> arguments;
-    for (uint64_t i = 0; i < call.argument_count; ++i) {
-      arguments.push_back(DataOf(call.arguments[i]));
-    }
+    FindData(call.arguments, call.argument_count, arguments);
     lazy::RunContext run;
     run.location = call.location;
     if (call.donated) run.donated.assign(call.donated, call.donated + call.argument_count);
@@ -219,19 +258,26 @@ class Adaptor {
       Throw<InternalError>(ErrorCode::kInternal, "ExecuteComputation returned {} values of {}",
                            results.size(), call.result_count);
     }
+    // A call that fails gives no handles.
     for (uint64_t i = 0; i < call.result_count; ++i) {
-      HammockResult& made = call.results[i];
-      lazy::BackendData* result = results[i].get();
-      made.data = data_.Add(std::move(results[i]));
-      made.pending = !result->IsReady();
-      if (made.ready == 0) {
-        result->WaitReady();
-      } else if (made.pending) {
-        result->OnReady([this, result, event = made.ready] { SetEvent(event, result->error()); });
-      } else if (auto failed = result->error()) {
-        made.pending = 1;
-        SetEvent(made.ready, failed);
-      }
+      if (call.results[i].ready != 0) continue;
+      if (!results[i]->IsReady()) results[i]->Wait();
+      if (auto failed = results[i]->error()) [[unlikely]]
+        failed->Raise();
+    }
+    for (uint64_t i = 0; i < call.result_count; ++i) Give(std::move(results[i]), call.results[i]);
+  }
+
+  void Give(BackendDataPtr data, HammockResult& made) {
+    lazy::BackendData* result = data.get();
+    made.data = data_.Add(std::move(data));
+    made.pending = !result->IsReady();
+    if (made.ready == 0) return;
+    if (made.pending) {
+      result->OnReady([this, result, event = made.ready] { SetEvent(event, result->error()); });
+    } else if (auto failed = result->error()) {
+      made.pending = 1;
+      SetEvent(made.ready, failed);
     }
   }
 
@@ -409,7 +455,36 @@ class Adaptor {
   HandleTable<BackendDataPtr> data_{7};
   HandleTable<ComputationPtr> executables_{8};
   HammockPlugin table_ = {};
+  const bool outside_;  // the backend has a copy of the library of its own
 };
+
+/// Collectives of a backend whose copy of the library has no ranks, by the program's.
+void RunOutside(const HammockHost& host, const GraphNode& node, const Shape& type, const void* in,
+                void* out) {
+  const OpInfo& info = node.op->info();
+  auto attr = [&](const char* name) -> const Attr* {
+    const int index = info.AttributeIndex(name);
+    return index < 0 ? nullptr : &node.attrs[static_cast<size_t>(index)];
+  };
+  HammockCollective given = {};
+  given.struct_size = sizeof(given);
+  given.op = info.name.c_str();
+  given.group = attr("group")->str().c_str();
+  given.size = attr("size")->integer();
+  if (const Attr* reduction = attr("reduction")) given.reduction = reduction->str().c_str();
+  if (const Attr* root = attr("root")) given.root = root->integer();
+  if (const Attr* pairs = attr("pairs")) {
+    given.pair_count = pairs->ints().size() / 2;
+    given.pairs = pairs->ints().data();
+  }
+  given.shape = {static_cast<uint32_t>(type.dtype()), static_cast<uint32_t>(type.rank()),
+                 type.sizes().begin()};
+  given.in = in;
+  given.out = out;
+  ErrorText error;
+  const HammockStatus status = host.collective(host.context, &given, error.c());
+  if (status != HAMMOCK_OK) ErrorOf(status, error.text(), error.op(), -1)->Raise();
+}
 
 }  // namespace
 
@@ -417,7 +492,14 @@ const HammockPlugin* Adapt(const char* name, const char* version,
                            BackendImplInterface* (*backend)(), const HammockHost* host) noexcept {
   if (!host || host->version_major != HAMMOCK_PLUGIN_MAJOR) return nullptr;
   try {
-    if (!PluginHost::IsOurs(*host)) LeaveListedLibraries();
+    if (!PluginHost::IsOurs(*host)) {
+      LeaveListedLibraries();
+      if (HAMMOCK_HAS(host, collective) && host->collective) {
+        SetCollectives([host](const GraphNode& node, const Shape& type, const void* in, void* out) {
+          RunOutside(*host, node, type, in, out);
+        });
+      }
+    }
     BackendImplInterface* adapted = backend();
     if (!adapted) Throw(ErrorCode::kValue, "the backend is null");
     return (new Adaptor(name, version, adapted, host))->table();

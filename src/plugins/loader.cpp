@@ -11,6 +11,7 @@
 #include "base/never_destroyed.h"
 #include "base/throw.h"
 #include "hammock/plugins.h"
+#include "jit/device_delegate.h"
 #include "plugins/plugin_backend.h"
 
 namespace hammock {
@@ -100,6 +101,14 @@ Plugin Register(const HammockPlugin* (*entry)(const HammockHost* host), const st
     backends.push_back(std::move(backend));
   }
   lazy::RegisterBackend(kept);
+  try {
+    if (!jit::IsDelegate(plugin.name)) {
+      jit::RegisterDelegate(jit::DeviceDelegateOf(plugin.name, plugin.name));
+    }
+  } catch (...) {  // parts of a delegate have that name already
+    lazy::UnregisterBackend(plugin.name);
+    throw;
+  }
   std::lock_guard lock(Mutex());
   List().push_back(plugin);
   return plugin;

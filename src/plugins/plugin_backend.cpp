@@ -1,7 +1,5 @@
 #include "plugins/plugin_backend.h"
 
-#include <thread>
-
 #include "hammock/config.h"
 #include "plugins/plugin_calls.h"
 
@@ -9,10 +7,9 @@ namespace hammock::plugins {
 
 constinit config::Option<int64_t> kTimeout({
     .name = "plugin_timeout",
-    .default_value = 0,
-    .doc =
-        "Milliseconds after which a call of a plug-in counts as hanging: its device is lost, "
-        "and whoever waits for it gets an error. Calls then go through another thread. 0: never.",
+    .default_value = 600000,
+    .doc = "Milliseconds after which a call of a plug-in, or a result that it owes, counts as "
+           "hanging: its device is lost, and whoever waits for it gets an error. 0: never.",
 });
 
 namespace {
@@ -32,13 +29,27 @@ PluginBackend::PluginBackend(const HammockPlugin& table, std::unique_ptr<PluginH
     : table_(table),
       host_(std::move(host)),
       path_(std::move(path)),
-      type_(std::make_shared<PluginDeviceType>(table.name)) {}
+      type_(std::make_shared<PluginDeviceType>(table.name)) {
+  monitor::Watch(*this);
+}
 
-void PluginBackend::ThrowIfLost() const {
-  if (!lost_.load(std::memory_order_acquire)) [[likely]]
-    return;
+void PluginBackend::ThrowLost() const {
   std::lock_guard lock(lost_mutex_);
   why_lost_->Raise();
+}
+
+void PluginBackend::Raise(const char* function, HammockStatus status, const ErrorText& error,
+                          const Graph* graph) const {
+  const bool has_node = graph && error.node() >= 0 && error.node() < graph->size();
+  // A lack of memory keeps its class, by which memory is freed and the call made again.
+  const bool names_node = has_node && status != HAMMOCK_OUT_OF_MEMORY;
+  std::shared_ptr<Error> thrown =
+      ErrorOf(status, error.text(), error.op(), names_node ? error.node() : -1);
+  if (has_node && !names_node) {
+    thrown->SetWhere(WhereText((*graph)[NodeId(error.node())].location));
+  }
+  if (error.text().empty()) thrown->AddNote(fmt::format("in `{}` of {}", function, table_.name));
+  thrown->Raise();
 }
 
 void PluginBackend::Lose(const char* function, int64_t milliseconds) const {
@@ -56,23 +67,16 @@ void PluginBackend::Lose(const char* function, int64_t milliseconds) const {
   host_->FailEvents(why_lost_);
 }
 
-void PluginBackend::WatchEvents(int64_t milliseconds) const {
-  if (watching_events_.exchange(true)) return;
-  std::thread([this, milliseconds] {
-    const std::chrono::milliseconds most(milliseconds);
-    while (!lost_) {
-      std::this_thread::sleep_for(most / 4 + std::chrono::milliseconds(1));
-      if (host_->HasEventSince(std::chrono::steady_clock::now() - most)) {
-        Lose("a result", milliseconds);
-      }
-    }
-  }).detach();
+void PluginBackend::LoseIfResultsAreLate(std::chrono::steady_clock::time_point now,
+                                         std::chrono::milliseconds most) const {
+  if (!lost_ && host_->HasLateEvent(now, most)) Lose("a result", most.count());
 }
 
 void PluginBackend::Release(HammockData data) const noexcept {
-  Tell("release", data, [](const HammockPlugin& table, HammockData& given) {
-    table.release(table.self, 1, &given);
-  });
+  Tell(
+      "release", data,
+      [](const HammockPlugin& table, HammockData& given) { table.release(table.self, 1, &given); },
+      &release_pace_);
 }
 
 void PluginBackend::ReleaseExecutable(HammockExecutable executable) const noexcept {
@@ -135,11 +139,13 @@ std::vector<BackendDevice> PluginBackend::GetBackendDevices() const {
 lazy::MemoryInfo PluginBackend::GetMemoryInfo(const BackendDevice& device) const {
   HammockMemoryInfo info = {};
   info.struct_size = sizeof(info);
-  Call("memory_info", info,
-       [ordinal = device.ordinal()](const HammockPlugin& table, HammockMemoryInfo& result,
-                                    HammockError* error) {
-         return table.memory_info(table.self, ordinal, &result, error);
-       });
+  Call(
+      "memory_info", info,
+      [ordinal = device.ordinal()](const HammockPlugin& table, HammockMemoryInfo& result,
+                                   HammockError* error) {
+        return table.memory_info(table.self, ordinal, &result, error);
+      },
+      &memory_pace_);
   return {info.in_use, info.derived, info.reserved, info.peak, info.limit, info.total};
 }
 
@@ -171,8 +177,10 @@ void PluginBackend::WaitForDevice(const BackendDevice& device) const {
 void PluginBackend::Hurry(const BackendDevice& device) const {
   int64_t ordinal = device.ordinal();
   if (!table_.hurry) return;
-  Tell("hurry", ordinal,
-       [](const HammockPlugin& table, int64_t& given) { table.hurry(table.self, given); });
+  Tell(
+      "hurry", ordinal,
+      [](const HammockPlugin& table, int64_t& given) { table.hurry(table.self, given); },
+      &hurry_pace_);
 }
 
 // ---- Data
@@ -200,10 +208,13 @@ std::vector<BackendDataPtr> PluginBackend::MakeComputationDataFromTensors(
     }
   } drop{*host_, {}};
   for (const HammockHostTensor& given : state.given) drop.buffers.push_back(given.buffer);
-  Call("upload", state, [](const HammockPlugin& table, State& call, HammockError* error) {
-    return table.upload(table.self, call.ordinal, call.given.size(), call.given.data(),
-                        call.data.data(), error);
-  });
+  Call(
+      "upload", state,
+      [](const HammockPlugin& table, State& call, HammockError* error) {
+        return table.upload(table.self, call.ordinal, call.given.size(), call.given.data(),
+                            call.data.data(), error);
+      },
+      &upload_pace_);
   std::vector<BackendDataPtr> results;
   for (size_t i = 0; i < tensors.size(); ++i) {
     if (state.data[i] == 0) {
@@ -245,10 +256,13 @@ std::vector<HostTensor> PluginBackend::MakeTensorsFromComputationData(
     state.tensors.emplace_back(each->shape());
     state.places.push_back(state.tensors.back().mutable_data());
   }
-  Call("download", state, [](const HammockPlugin& table, State& call, HammockError* error) {
-    return table.download(table.self, call.data.size(), call.data.data(), call.places.data(),
-                          error);
-  });
+  Call(
+      "download", state,
+      [](const HammockPlugin& table, State& call, HammockError* error) {
+        return table.download(table.self, call.data.size(), call.data.data(), call.places.data(),
+                              error);
+      },
+      &download_pace_);
   return std::move(state.tensors);
 }
 

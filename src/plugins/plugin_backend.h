@@ -1,13 +1,14 @@
 #pragma once
 /// PluginBackend: a plug-in as a backend.
 ///
-/// Note [Lost plug-ins]: with the option `plugin_timeout` calls run on threads of a Watchdog. One
-/// that does not return in time marks the plug-in as lost: its waiters and all pending results get
-/// a DeviceError, and so does every later call, which no longer reaches the plug-in. Whatever a
-/// call points to is part of a heap object that the abandoned thread keeps, and nothing of the
-/// plug-in is released any more.
+/// Note [Lost plug-ins]: a call that does not return in time (Note [Hanging calls] in
+/// call_monitor.h) marks the plug-in as lost: its waiters and all pending results get a
+/// DeviceError, and so does every later call, which no longer reaches the plug-in. Whatever a call
+/// of the Watchdog points to is part of a heap object that the abandoned thread keeps, and nothing
+/// of the plug-in is released any more.
 
 #include <atomic>
+#include <chrono>
 #include <map>
 #include <memory>
 #include <string>
@@ -16,6 +17,7 @@
 
 #include "hammock/lazy/backend_interface.h"
 #include "hammock/plugin.h"
+#include "plugins/call_monitor.h"
 #include "plugins/plugin_host.h"
 #include "plugins/status.h"
 #include "plugins/watchdog.h"
@@ -30,6 +32,11 @@ class PluginBackend : public lazy::BackendImplInterface {
   const HammockPlugin& table() const { return table_; }
   const std::string& path() const { return path_; }
   const std::shared_ptr<lazy::BackendDeviceType>& type() const { return type_; }
+
+  /// Marks the plug-in as lost: `function` hangs.
+  void Lose(const char* function, int64_t milliseconds) const;
+  void LoseIfResultsAreLate(std::chrono::steady_clock::time_point now,
+                            std::chrono::milliseconds most) const;
 
   /// Gives a handle back; a lost plug-in keeps it.
   void Release(HammockData data) const noexcept;
@@ -99,17 +106,27 @@ class PluginBackend : public lazy::BackendImplInterface {
   bool Has(uint32_t property) const { return (table_.properties & property) != 0; }
 
   /// Calls `call(table, state, error)`, which returns a status, and throws the error; `function` is
-  /// for messages. `state` owns all that the call points to. `graph` is that of an execution: only
-  /// then a node is part of the error.
+  /// for messages. `state` owns all that the call points to. With a pace the call is made here
+  /// while it is quick. `graph` is that of an execution: only then a node is part of the error.
   template <class State, class F>
-  void Call(const char* function, State& state, F call, const Graph* graph = nullptr) const;
+  void Call(const char* function, State& state, F call, Pace* pace = nullptr,
+            const Graph* graph = nullptr) const;
+  template <class State, class F>
+  void CallHere(State& state, F& call, Pace& pace, bool timed, const Graph* graph) const;
+  template <class State, class F>
+  void CallElsewhere(const char* function, State& state, F& call, Pace* pace,
+                     const Graph* graph) const;
   /// The same for functions that return nothing; what goes wrong is logged.
   template <class State, class F>
-  void Tell(const char* function, State& state, F call) const noexcept;
+  void Tell(const char* function, State& state, F call, Pace* pace = nullptr) const noexcept;
 
-  void ThrowIfLost() const;
-  void Lose(const char* function, int64_t milliseconds) const;
-  void WatchEvents(int64_t milliseconds) const;
+  void ThrowIfLost() const {
+    if (lost_.load(std::memory_order_acquire)) [[unlikely]]
+      ThrowLost();
+  }
+  void ThrowLost() const;
+  void Raise(const char* function, HammockStatus status, const ErrorText& error,
+             const Graph* graph) const;
   lazy::ComputationPtr CompileBy(const char* function, const lazy::ComputationPtr& computation,
                                  std::string artifact) const;
   void Adopt(lazy::Computation& computation, const HammockCompiled& compiled,
@@ -124,7 +141,9 @@ class PluginBackend : public lazy::BackendImplInterface {
   mutable std::mutex lost_mutex_;
   mutable std::shared_ptr<const Error> why_lost_;  // set before lost_
   mutable Watchdog watchdog_;
-  mutable std::atomic<bool> watching_events_{false};
+  mutable Pace execute_pace_{*this, "execute"}, upload_pace_{*this, "upload"},
+      download_pace_{*this, "download"}, release_pace_{*this, "release"},
+      hurry_pace_{*this, "hurry"}, memory_pace_{*this, "memory_info"};
 };
 
 }  // namespace hammock::plugins

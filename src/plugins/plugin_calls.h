@@ -3,7 +3,7 @@
 
 #include <fmt/format.h>
 
-#include <array>
+#include <algorithm>
 #include <chrono>
 #include <vector>
 
@@ -20,25 +20,14 @@ using lazy::ComputationPtr;
 
 extern config::Option<int64_t> kTimeout;
 
+/// The option `plugin_timeout`, at most a year so that times do not overflow; 0: there is none.
+inline std::chrono::milliseconds Timeout() {
+  constexpr int64_t kYear = int64_t{365} * 24 * 3600 * 1000;
+  return std::chrono::milliseconds(std::clamp<int64_t>(config::Get<kTimeout>(), 0, kYear));
+}
+
 /// Without results, or with those that go straight to the caller's memory.
 struct NoState {};
-
-/// A list that is short as a rule.
-template <class T, size_t N = 6>
-class ShortList {
- public:
-  explicit ShortList(size_t size) : size_(size) {
-    if (size > N) long_.resize(size);
-  }
-  T* data() { return size_ > N ? long_.data() : short_.data(); }
-  T& operator[](size_t i) { return data()[i]; }
-  size_t size() const { return size_; }
-
- private:
-  size_t size_;
-  std::array<T, N> short_ = {};
-  std::vector<T> long_;
-};
 
 inline HammockShape ShapeOf(const Shape& shape) {
   return {static_cast<uint32_t>(shape.dtype()), static_cast<uint32_t>(shape.rank()),
@@ -80,28 +69,38 @@ inline HammockData HandleOf(const PluginBackend& plugin, const BackendDataPtr& d
 }
 
 template <class State, class F>
-void PluginBackend::Call(const char* function, State& state, F call, const Graph* graph) const {
+void PluginBackend::Call(const char* function, State& state, F call, Pace* pace,
+                         const Graph* graph) const {
   ThrowIfLost();
-  auto raise = [&](HammockStatus status, const ErrorText& error) {
-    const bool has_node = graph && error.node() >= 0 && error.node() < graph->size();
-    // A lack of memory keeps its class, by which memory is freed and the call made again.
-    const bool names_node = has_node && status != HAMMOCK_OUT_OF_MEMORY;
-    std::shared_ptr<Error> thrown =
-        ErrorOf(status, error.text(), error.op(), names_node ? error.node() : -1);
-    if (has_node && !names_node) {
-      thrown->SetWhere(WhereText((*graph)[NodeId(error.node())].location));
-    }
-    if (error.text().empty()) thrown->AddNote(fmt::format("in `{}` of {}", function, table_.name));
-    thrown->Raise();
-  };
-  const int64_t timeout = config::Get<kTimeout>();
-  if (timeout <= 0) [[likely]] {
-    ErrorText error;
-    const HammockStatus status = call(table_, state, error.c());
-    if (status != HAMMOCK_OK) [[unlikely]]
-      raise(status, error);
-    return;
+  using Way = Pace::Way;
+  const Way way = pace ? pace->Next() : Way::kElsewhere;
+  if (way != Way::kElsewhere) [[likely]]
+    return CallHere(state, call, *pace, way == Way::kHereTimed, graph);
+  CallElsewhere(function, state, call, pace, graph);
+}
+
+template <class State, class F>
+void PluginBackend::CallHere(State& state, F& call, Pace& pace, bool timed,
+                             const Graph* graph) const {
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point begin;
+  if (timed) [[unlikely]]
+    begin = Clock::now();
+  ErrorText error;
+  HammockStatus status;
+  {
+    const monitor::InCall in_call(pace);
+    status = call(table_, state, error.c());
   }
+  if (timed) [[unlikely]]
+    pace.Note(Clock::now() - begin);
+  if (status != HAMMOCK_OK) [[unlikely]]
+    Raise(pace.function, status, error, graph);
+}
+
+template <class State, class F>
+void PluginBackend::CallElsewhere(const char* function, State& state, F& call, Pace* pace,
+                                  const Graph* graph) const {
   struct Watched {
     Watched(State&& given, F call) : state(std::move(given)), call(std::move(call)) {}
     State state;
@@ -109,34 +108,43 @@ void PluginBackend::Call(const char* function, State& state, F call, const Graph
     ErrorText error;
     HammockStatus status = HAMMOCK_OK;
     std::exception_ptr thrown;
+    std::chrono::nanoseconds duration{};
   };
   auto watched = std::make_shared<Watched>(std::move(state), std::move(call));
-  bool ended = watchdog_.Run(
-      [this, watched] {
-        try {
-          watched->status = watched->call(table_, watched->state, watched->error.c());
-        } catch (...) {
-          watched->thrown = std::current_exception();
-        }
-      },
-      std::chrono::milliseconds(timeout));
-  if (!ended) {
-    Lose(function, timeout);
+  auto run = [this, watched] {
+    const auto begin = std::chrono::steady_clock::now();
+    try {
+      watched->status = watched->call(table_, watched->state, watched->error.c());
+    } catch (...) {
+      watched->thrown = std::current_exception();
+    }
+    watched->duration = std::chrono::steady_clock::now() - begin;
+  };
+  monitor::KeepRunning();
+  const std::chrono::milliseconds timeout = Timeout();
+  if (timeout.count() == 0) {
+    run();
+  } else if (!watchdog_.Run(run, timeout)) {
+    Lose(function, timeout.count());
     ThrowIfLost();
   }
+  if (pace) pace->Note(watched->duration);
   state = std::move(watched->state);
   if (watched->thrown) std::rethrow_exception(watched->thrown);
-  if (watched->status != HAMMOCK_OK) raise(watched->status, watched->error);
+  if (watched->status != HAMMOCK_OK) Raise(function, watched->status, watched->error, graph);
 }
 
 template <class State, class F>
-void PluginBackend::Tell(const char* function, State& state, F call) const noexcept {
+void PluginBackend::Tell(const char* function, State& state, F call, Pace* pace) const noexcept {
   try {
     if (lost_) return;
-    Call(function, state, [call](const HammockPlugin& table, State& given, HammockError*) {
-      call(table, given);
-      return HAMMOCK_OK;
-    });
+    Call(
+        function, state,
+        [call](const HammockPlugin& table, State& given, HammockError*) {
+          call(table, given);
+          return HAMMOCK_OK;
+        },
+        pace);
   } catch (const std::exception& error) {
     Log(LogLevel::kError, "{}: {}: {}", table_.name, function, error.what());
   } catch (...) {

@@ -38,9 +38,7 @@ class PluginData : public lazy::BackendData {
       : BackendData(device, shape), plugin_(plugin) {}
   PluginData(const PluginBackend& plugin, const lazy::BackendDevice& device, const Shape& shape,
              HammockData data)
-      : PluginData(plugin, device, shape) {
-    SetCell(NewCell(plugin, data));
-  }
+      : BackendData(device, shape), plugin_(plugin), cell_(NewCell(plugin, data)), data_(data) {}
 
   Handle GetHandle() override { return static_cast<Handle>(data()); }
   void Assign(const BackendData& data) override {

@@ -1,86 +1,144 @@
 // Runs of PluginBackend.
+#include <algorithm>
+#include <cstddef>
+#include <memory>
+
+#include "distributed/running_step.h"
 #include "hammock/config.h"
 #include "plugins/plugin_calls.h"
 
 namespace hammock::plugins {
+namespace {
+
+using distributed::StepAgreements;
+
+/// What HammockExecution points to, in one piece of memory, which is part of the object if it is
+/// small. Pointers change when it is moved.
+class RunLists {
+ public:
+  RunLists(size_t arguments, size_t results) : arguments_(arguments), results_(results) {
+    const size_t bytes =
+        arguments * (sizeof(HammockData) + sizeof(uint8_t)) + results * sizeof(HammockResult);
+    if (bytes > sizeof(few_)) [[unlikely]]
+      many_ = std::make_unique<std::byte[]>(bytes);
+    std::uninitialized_value_construct_n(made(), results);
+  }
+  HammockData* data() { return reinterpret_cast<HammockData*>(many_ ? many_.get() : few_); }
+  HammockResult* made() { return reinterpret_cast<HammockResult*>(data() + arguments_); }
+  /// Set by whoever reads it.
+  uint8_t* donated() { return reinterpret_cast<uint8_t*>(made() + results_); }
+
+ private:
+  size_t arguments_, results_;
+  std::unique_ptr<std::byte[]> many_;
+  alignas(8) std::byte few_[192];
+};
+
+struct Execution {
+  Execution(size_t arguments, size_t results) : lists(arguments, results) {
+    // A copy: one that is given up may go on when the step has ended.
+    if (const StepAgreements* running = StepAgreements::Running()) [[unlikely]]
+      agreements = std::make_shared<StepAgreements>(*running);
+  }
+
+  HammockStatus Run(const HammockPlugin& table, HammockError* error) {
+    call.arguments = lists.data();
+    call.donated = any_donated ? lists.donated() : nullptr;
+    call.results = lists.made();
+    if (agreements) [[unlikely]]
+      return RunWithCollectives(table, error);
+    return table.execute(table.self, &call, error);
+  }
+
+  RunLists lists;
+  bool any_donated = false;
+  ComputationPtr computation;  // and its executable
+  std::shared_ptr<const HammockRun> run;
+  std::shared_ptr<StepAgreements> agreements;
+  std::exception_ptr collective_error;
+  HammockExecution call;
+
+ private:
+  HammockStatus RunWithCollectives(const HammockPlugin& table, HammockError* error) {
+    const StepAgreements::Scope scope(agreements.get());
+    PluginHost::TakeCollectiveError();  // of another run
+    const HammockStatus status = table.execute(table.self, &call, error);
+    if (status != HAMMOCK_OK) collective_error = PluginHost::TakeCollectiveError();
+    return status;
+  }
+};
+
+}  // namespace
 
 std::vector<BackendDataPtr> PluginBackend::ExecuteComputation(
     ComputationPtr computation, std::span<const BackendDataPtr> arguments,
     const BackendDevice& device, const lazy::RunContext& run) const {
-  struct State {
-    State(size_t arguments, size_t results) : data(arguments), donated(arguments), made(results) {}
-    ShortList<HammockData> data;
-    ShortList<uint8_t> donated;
-    ShortList<HammockResult> made;
-    ComputationPtr computation;  // and its executable
-    std::shared_ptr<const HammockRun> run;
-    HammockExecution call = {};
-  };
+  const HammockExecutable executable = ExecutableOf(computation);
   const auto results_size = static_cast<size_t>(computation->results_size());
-  State state(arguments.size(), results_size);
-  bool any_donated = false;
+  Execution state(arguments.size(), results_size);
   for (size_t i = 0; i < arguments.size(); ++i) {
-    state.data[i] = HandleOf(*this, arguments[i]);
-    const bool donated = i < run.donated.size() && run.donated[i];
-    state.donated[i] = donated;
-    any_donated |= donated;
+    state.lists.data()[i] = HandleOf(*this, arguments[i]);
   }
-  if (run.profile) state.run = host_->AddRun(*run.profile);
+  if (std::ranges::find(run.donated, true) != run.donated.end()) {
+    state.any_donated = true;
+    for (size_t i = 0; i < arguments.size(); ++i) {
+      state.lists.donated()[i] = i < run.donated.size() && run.donated[i];
+    }
+  }
+  if (run.profile) [[unlikely]]
+    state.run = host_->AddRun(*run.profile);
   const Graph& graph = computation->graph();
-  const bool asynchronous = IsAsynchronous();
-  std::vector<BackendDataPtr> results;
-  results.reserve(results_size);
-  for (size_t i = 0; i < results_size; ++i) {
-    results.push_back(PluginData::Make(*this, device, computation->result_shapes()[i]));
-    if (!asynchronous) continue;
+  const bool asynchronous = Has(HAMMOCK_ASYNCHRONOUS);
+  std::vector<BackendDataPtr> results(results_size);
+  std::vector<HammockEvent> events;  // known here also where a call is given up and keeps the state
+  for (size_t i = 0; asynchronous && i < results_size; ++i) {
+    results[i] = PluginData::Make(*this, device, computation->result_shapes()[i]);
     results[i]->MakePending();
-    state.made[i].ready = host_->AddEvent(results[i], graph.size(), state.run);
+    events.push_back(host_->AddEvent(results[i], graph.size(), state.run));
+    state.lists.made()[i].ready = events[i];
   }
   state.call = {.struct_size = sizeof(HammockExecution),
                 .location = run.location,
                 .device = device.ordinal(),
-                .executable = ExecutableOf(computation),
+                .executable = executable,
                 .argument_count = arguments.size(),
                 .arguments = nullptr,
                 .donated = nullptr,
                 .result_count = results_size,
                 .results = nullptr,
                 .run = state.run ? *state.run : 0};
-  // Handles are known here also where a call is given up and keeps the state.
-  ShortList<HammockEvent> events(asynchronous ? results_size : 0);
-  for (size_t i = 0; i < events.size(); ++i) events[i] = state.made[i].ready;
   try {
-    if (config::Get<kTimeout>() > 0) {
-      state.computation = computation;
-      if (asynchronous) WatchEvents(config::Get<kTimeout>());
-    }
+    state.computation = std::move(computation);
     Call(
         "execute", state,
-        [any_donated](const HammockPlugin& table, State& given, HammockError* error) {
-          given.call.arguments = given.data.data();
-          given.call.donated = any_donated ? given.donated.data() : nullptr;
-          given.call.results = given.made.data();
-          return table.execute(table.self, &given.call, error);
+        [](const HammockPlugin& table, Execution& given, HammockError* error) {
+          return given.Run(table, error);
         },
-        &graph);
+        &execute_pace_, &graph);
     for (size_t i = 0; i < results_size; ++i) {
-      if (state.made[i].data == 0) {
+      const HammockData data = state.lists.made()[i].data;
+      if (data == 0) [[unlikely]] {
         Throw<InternalError>(ErrorCode::kInternal, "execute of {} gave no data for result {}",
                              table_.name, i);
       }
-      static_cast<PluginData&>(*results[i]).SetCell(NewCell(*this, state.made[i].data));
+      if (asynchronous) {
+        static_cast<PluginData&>(*results[i]).SetCell(NewCell(*this, data));
+      } else {
+        results[i] = PluginData::Make(*this, device, state.computation->result_shapes()[i], data);
+      }
     }
   } catch (...) {
-    for (size_t i = 0; i < events.size(); ++i) host_->TakeEvent(events[i]);
+    for (HammockEvent event : events) host_->TakeEvent(event);
+    if (state.collective_error) std::rethrow_exception(state.collective_error);
     throw;
   }
   for (size_t i = 0; i < events.size(); ++i) {
-    if (state.made[i].pending) continue;
+    if (state.lists.made()[i].pending) continue;
     if (BackendDataPtr ready = host_->TakeEvent(events[i])) ready->SetReady();
   }
-  if (any_donated && !Has(HAMMOCK_KEEPS_DONATED)) {
+  if (state.any_donated && !Has(HAMMOCK_KEEPS_DONATED)) {
     for (size_t i = 0; i < arguments.size(); ++i) {
-      if (state.donated[i]) static_cast<PluginData&>(*arguments[i]).SetCell(nullptr);
+      if (state.lists.donated()[i]) static_cast<PluginData&>(*arguments[i]).SetCell(nullptr);
     }
   }
   return results;

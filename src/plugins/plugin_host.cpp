@@ -2,10 +2,15 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <span>
+
 #include "base/log.h"
 #include "base/option_registry.h"
 #include "base/option_value.h"
 #include "base/throw.h"
+#include "distributed/running_step.h"
+#include "hammock/lazy/collectives.h"
 #include "hammock/metric.h"
 #include "hammock/option.h"
 #include "hammock/profile.h"
@@ -38,6 +43,51 @@ HammockStatus Guarded(F&& run) noexcept {
   } catch (...) {
     return WriteCurrentError(nullptr);
   }
+}
+
+Shape ShapeFrom(const HammockShape& shape) {
+  if (shape.dtype > HAMMOCK_C128 || shape.rank > kMaxRank) {
+    Throw(ErrorCode::kValue, "no shape has dtype {} and {} dims", shape.dtype, shape.rank);
+  }
+  if (shape.rank > 0 && !shape.sizes) Throw(ErrorCode::kValue, "the sizes of a shape are null");
+  const std::span sizes(shape.sizes, shape.rank);
+  if (std::ranges::any_of(sizes, [](int64_t size) { return size < 0; })) {
+    Throw(ErrorCode::kValue, "a shape has a negative size");
+  }
+  return Shape(static_cast<DType>(shape.dtype), Dims(sizes));
+}
+
+/// Of the last collective that failed on this thread.
+thread_local std::exception_ptr collective_error;
+
+/// The node of a graph that a plug-in runs.
+GraphNode CollectiveOf(const HammockCollective& given, const Shape& type) {
+  const OpDef* op = given.op ? op_registry::Find(given.op) : nullptr;
+  if (!op || !IsCollective(*op) || !given.group) {
+    Throw(ErrorCode::kValue, "`collective` of the host: '{}' is no collective, or has no group",
+          given.op ? given.op : "");
+  }
+  if (given.pair_count > 0 && !given.pairs) {
+    Throw(ErrorCode::kValue, "{}: its pairs are null", given.op);
+  }
+  std::vector<Attr> attrs;
+  for (size_t i = 0; i < op->info().attribute_args.size(); ++i) {
+    const std::string& name = op->info().AttributeName(static_cast<int>(i));
+    if (name == "reduction") attrs.emplace_back(given.reduction ? given.reduction : "");
+    if (name == "root") attrs.emplace_back(given.root);
+    if (name == "pairs") {
+      attrs.emplace_back(std::vector<int64_t>(given.pairs, given.pairs + 2 * given.pair_count));
+    }
+    if (name == "group") attrs.emplace_back(given.group);
+    if (name == "size") attrs.emplace_back(given.size);
+  }
+  if (attrs.size() != op->info().attribute_args.size()) {
+    Throw<NotSupported>(ErrorCode::kNotSupported, "{} does not go through the plug-in interface",
+                        given.op);
+  }
+  Graph graph;
+  const GraphValue in = graph.AddInput(type);
+  return graph[graph.AddNode(*op, {in}, std::move(attrs))];
 }
 
 }  // namespace
@@ -166,12 +216,11 @@ struct HostFunctions {
     return Guarded([&]() -> HammockStatus {
       if (span == 0) return HAMMOCK_OK;
       PluginHost& host = Of(context);
-      bool elsewhere = false;
-      host.spans_.With(span, [&](const PluginHost::OpenSpan& open) {
-        elsewhere = open.thread != std::this_thread::get_id();
+      bool here = true;
+      const bool known = host.spans_.TakeIf(span, [&](const PluginHost::OpenSpan& open) {
+        return here = open.thread == std::this_thread::get_id();
       });
-      if (elsewhere) return HAMMOCK_WRONG_THREAD;
-      return Known(host.spans_.Take(span).has_value());
+      return here ? Known(known) : HAMMOCK_WRONG_THREAD;
     });
   }
 
@@ -200,6 +249,26 @@ struct HostFunctions {
       return HAMMOCK_OK;
     });
   }
+
+  static HammockStatus Collective(void*, const HammockCollective* given,
+                                  HammockError* error) noexcept {
+    try {
+      if (!given || given->struct_size < sizeof(*given)) {
+        Throw(ErrorCode::kValue, "`collective` of the host: null, or without its size");
+      }
+      const Shape type = ShapeFrom(given->shape);
+      const GraphNode node = CollectiveOf(*given, type);
+      if ((!given->in && type.bytes() > 0) || (!given->out && node.type().bytes() > 0)) {
+        Throw(ErrorCode::kValue, "{}: its elements, or the place for its result, are null",
+              given->op);
+      }
+      RunCollective(node, type, given->in, given->out);
+      return HAMMOCK_OK;
+    } catch (...) {
+      PluginHost::KeepCollectiveError();
+      return WriteCurrentError(error);
+    }
+  }
 };
 
 PluginHost::PluginHost()
@@ -223,24 +292,36 @@ PluginHost::PluginHost()
              .now = HostFunctions::Now,
              .run_kernel = HostFunctions::RunKernel,
              .run_memory = HostFunctions::RunMemory,
-             .location_text = HostFunctions::LocationTextOf} {}
+             .location_text = HostFunctions::LocationTextOf,
+             .collective = HostFunctions::Collective} {}
+
+std::exception_ptr PluginHost::TakeCollectiveError() {
+  return std::exchange(collective_error, nullptr);
+}
+
+void PluginHost::KeepCollectiveError() {
+  if (distributed::StepAgreements::Running()) collective_error = std::current_exception();
+}
 
 bool PluginHost::IsOurs(const HammockHost& table) { return table.log == HostFunctions::LogLine; }
 
 HammockStatus PluginHost::Release(HammockBuffer buffer) {
-  bool last = false;
-  bool known = buffers_.With(buffer, [&](Buffer& held) { last = --held.users == 0; });
-  if (last) buffers_.Take(buffer);
-  return known ? HAMMOCK_OK : HAMMOCK_STALE_HANDLE;
+  // In one step: a thread that retains it meanwhile must not get bytes that go.
+  const bool known = buffers_.TakeIf(buffer, [](Buffer& held) { return --held.users == 0; });
+  return HostFunctions::Known(known);
 }
 
 HammockEvent PluginHost::AddEvent(BackendDataPtr data, int32_t nodes,
                                   std::shared_ptr<const HammockRun> run) {
-  return events_.Add({std::move(data), nodes, std::move(run), std::chrono::steady_clock::now()});
+  return events_.Add({std::move(data), nodes, std::move(run), {}});
 }
 
-bool PluginHost::HasEventSince(std::chrono::steady_clock::time_point time) const {
-  return events_.HasAny([&](const Event& event) { return event.since < time; });
+bool PluginHost::HasLateEvent(std::chrono::steady_clock::time_point now,
+                              std::chrono::milliseconds most) {
+  return events_.HasAny([&](Event& event) {
+    if (event.seen == std::chrono::steady_clock::time_point()) event.seen = now;
+    return now - event.seen > most;
+  });
 }
 
 BackendDataPtr PluginHost::TakeEvent(HammockEvent event) {

@@ -2,6 +2,7 @@
 /// PluginHost: the functions that one plug-in may call, and the handles that it was given.
 
 #include <chrono>
+#include <exception>
 #include <memory>
 #include <string>
 #include <thread>
@@ -37,10 +38,15 @@ class PluginHost {
   HammockEvent AddEvent(BackendDataPtr data, int32_t nodes, std::shared_ptr<const HammockRun> run);
   /// Null where it was set already.
   BackendDataPtr TakeEvent(HammockEvent event);
-  /// Whether one is pending since before that time.
-  bool HasEventSince(std::chrono::steady_clock::time_point time) const;
+  /// Whether one is pending for longer, counted from when this was first asked.
+  bool HasLateEvent(std::chrono::steady_clock::time_point now, std::chrono::milliseconds most);
   /// Sets all that are pending to an error.
   void FailEvents(const std::shared_ptr<const Error>& error);
+
+  /// What the last collective of this thread threw; a plug-in passes on no more than its text.
+  static std::exception_ptr TakeCollectiveError();
+  /// The exception in flight is one, if a step with collectives runs.
+  static void KeepCollectiveError();
 
   /// A run in a profile; it ends when the returned object goes.
   std::shared_ptr<const HammockRun> AddRun(const lazy::RunProfile& profile);
@@ -57,7 +63,7 @@ class PluginHost {
     BackendDataPtr data;
     int32_t nodes;
     std::shared_ptr<const HammockRun> run;
-    std::chrono::steady_clock::time_point since;
+    std::chrono::steady_clock::time_point seen;  // for the first time, by HasLateEvent
   };
   struct OpenSpan {
     std::shared_ptr<profile::Span> span;

@@ -36,10 +36,6 @@ constexpr Row kRows[] = {
     {HAMMOCK_WRONG_THREAD, ErrorCode::kInternal, Make<InternalError>},
 };
 
-void Append(void* context, const void* bytes, uint64_t size) {
-  if (bytes) static_cast<std::string*>(context)->append(static_cast<const char*>(bytes), size);
-}
-
 HammockStatus StatusOf(const Error& error) {
   for (const Row& row : kRows) {
     if (row.code == error.code()) return row.status;
@@ -52,7 +48,9 @@ HammockStatus StatusOf(const Error& error) {
 
 }  // namespace
 
-HammockWriter ErrorText::Into(std::string& text) { return {&text, Append}; }
+void ErrorText::Append(void* text, const void* bytes, uint64_t size) {
+  if (bytes) static_cast<std::string*>(text)->append(static_cast<const char*>(bytes), size);
+}
 
 std::shared_ptr<Error> ErrorOf(HammockStatus status, const std::string& text, const std::string& op,
                                int32_t node) {

@@ -20,14 +20,14 @@ class ErrorText {
   int32_t node() const { return c_.node; }
   const std::string& text() const { return text_; }
   const std::string& op() const { return op_; }
+  /// Appends what is written.
+  static HammockWriter Into(std::string& text) { return {&text, Append}; }
 
  private:
+  static void Append(void* text, const void* bytes, uint64_t size);
+
   std::string text_, op_;
   HammockError c_ = {sizeof(HammockError), -1, Into(text_), Into(op_)};
-
- public:
-  /// Appends what is written.
-  static HammockWriter Into(std::string& text);
 };
 
 /// An Error of the class that fits the status. A node makes it a lazy::ExecutionError.

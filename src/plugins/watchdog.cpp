@@ -1,11 +1,15 @@
 #include "plugins/watchdog.h"
 
 #include <condition_variable>
+#include <cstdint>
 #include <thread>
+
+#include "base/fork.h"
 
 namespace hammock::plugins {
 
 struct Watchdog::Worker {
+  const uint64_t forks = ForkCount();  // its thread lives in no child of a later fork
   std::mutex mutex;
   std::condition_variable changed;
   std::function<void()> call;  // empty: it is done
@@ -28,9 +32,10 @@ bool Watchdog::Run(std::function<void()> call, std::chrono::milliseconds most) {
   std::shared_ptr<Worker> worker;
   {
     std::lock_guard lock(mutex_);
-    if (!idle_.empty()) {
+    while (!worker && !idle_.empty()) {
       worker = std::move(idle_.back());
       idle_.pop_back();
+      if (worker->forks != ForkCount()) worker = nullptr;  // kept by what its thread left behind
     }
   }
   if (!worker) {

@@ -6,6 +6,7 @@
 
 #include "base/throw.h"
 #include "ir/primitives.h"
+#include "runtime/direct_call_plan.h"
 #include "runtime/replay.h"
 #include "runtime/settle_units.h"
 #include "runtime/trace_function.h"
@@ -232,6 +233,58 @@ CompiledGraph TracedFunction::Compile(Location at) && {
   CompiledGraph result;
   result.state_ = std::move(state);
   return result;
+}
+
+namespace {
+
+/// Why a captured function does more than compute results, or null.
+const char* WhyNotDirect(const CompiledStep* step, const std::vector<ParameterSource>& parameters,
+                         bool writes) {
+  if (writes) return "it updates its inputs";
+  if (step && !step->simple) return "it does not run as one computation";
+  if (step && step->ordered) return "its effects are ordered";
+  bool random = std::ranges::any_of(parameters, [](const ParameterSource& parameter) {
+    return parameter.kind == ParameterSource::kRandom;
+  });
+  return random ? "it draws random numbers" : nullptr;
+}
+
+}  // namespace
+
+std::shared_ptr<const DirectPlan> TracedFunction::PlanDirectCall(const CompiledGraph& graph) {
+  if (!graph.state_) Throw(ErrorCode::kUninitializedTensor, "{}: it is empty", kOp);
+  const CompiledGraph::State& state = *graph.state_;
+  CompiledStepPtr step = state.recital ? state.recital->step : nullptr;
+  if (const char* why = WhyNotDirect(step.get(), state.parameters, !state.writes.empty())) {
+    Throw<NotSupported>(ErrorCode::kNotSupported, "direct call: {}", why);
+  }
+  auto plan = std::make_shared<DirectPlan>();
+  plan->device = state.device;
+  plan->public_device = Device::FromId(state.device->id);
+  plan->input_types = state.input_types;
+  auto constant = [&](const Value& value) {
+    return ReadyData(*state.device, std::span(&value, 1), kOp)[0];
+  };
+  using Source = DirectPlan::Source;
+  for (const ParameterSource& from : state.parameters) {
+    plan->parameters.push_back(from.kind == ParameterSource::kInput
+                                   ? Source{Source::kInput, from.input}
+                                   : Source{Source::kConstant, 0, constant(from.constant)});
+  }
+  for (const ResultSource& from : state.outputs) {
+    if (from.kind == ResultSource::kResult) {
+      plan->outputs.push_back({Source::kResult, from.index});
+    } else if (from.kind == ResultSource::kOutput) {
+      plan->outputs.push_back(Source(plan->outputs[from.index]));
+    } else if (from.kind == ResultSource::kConstant) {
+      plan->outputs.push_back({Source::kConstant, 0, constant(from.value)});
+    } else {
+      plan->outputs.push_back({Source::kInput, from.index});
+    }
+  }
+  if (step) step->pins.fetch_add(1);
+  plan->step = std::move(step);
+  return plan;
 }
 
 CompiledGraph LazyGraphExecutor::Capture(const TensorFn& fn,

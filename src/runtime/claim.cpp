@@ -34,7 +34,7 @@ void Step::Clear() {
   looks = 0;
   owner = nullptr;
   units.clear();
-  rounds = nullptr;
+  agreements = nullptr;
 }
 
 StepPtr Step::New() {
@@ -164,7 +164,7 @@ StepPtr StepExecutor::Claim(DeviceEntry& device, Walk& walk, CompiledStepPtr com
   for (const BackendDataPtr& placeholder : placeholders) {
     step->placeholders.push_back(placeholder.get());
   }
-  step->rounds = BeginRounds(step->compiled, walk.order);
+  step->agreements = BeginAgreements(step->compiled, walk.order);
   // Nothing below can fail.
   for (size_t i = 0; i < walk.outputs.size(); ++i) {
     Node* node = const_cast<Node*>(walk.outputs[i].node);

@@ -69,7 +69,7 @@ void StepExecutor::Succeed(Step& step) {
     }
     for (const WriteUnitPtr& unit : step.units) --unit->in_flight;
   }
-  if (step.rounds) step.rounds->Succeed();
+  if (step.agreements) step.agreements->Succeed();
   step.arguments.clear();
   for (lazy::BackendData* placeholder : step.placeholders) {
     if (placeholder) placeholder->SetReady();
@@ -94,7 +94,7 @@ void StepExecutor::FailUnits(Step& step, const std::shared_ptr<const Error>& err
 void StepExecutor::Fail(Step& step, std::shared_ptr<const Error> error, NodeId origin,
                         bool inherited) {
   DeviceEntry& device = *step.compiled->device;
-  if (step.rounds) step.rounds->Fail(error->what());
+  if (step.agreements) step.agreements->Fail(error->what());
   step.own_failure = !inherited;
   std::vector<BackendDataPtr> held;  // until they have the error
   {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <iterator>
 
 #include "base/fork.h"
 #include "base/log.h"
@@ -278,6 +279,8 @@ StepPtr StepExecutor::Start(DeviceEntry& device, std::span<const Value>& roots,
       }
       healthy = Healthy(roots);
       roots = healthy;
+      // A whole step walks all noted collectives, whatever its roots are.
+      std::ranges::move(ForgetFailedCollectives(), std::back_inserter(forgotten));
       continue;
     }
     if (walk.outputs.empty()) return nullptr;
@@ -342,7 +345,7 @@ StepPtr StepExecutor::Start(DeviceEntry& device, std::span<const Value>& roots,
     if (!MakePlaceholders(device, walk, lock, placeholders)) continue;
     StepPtr step = Claim(device, walk, std::move(compiled), std::move(placeholders), options);
     if (!NotedCollectives().empty()) [[unlikely]]
-      forgotten = ForgetCollectives(walk.epoch);
+      std::ranges::move(ForgetCollectives(walk.epoch), std::back_inserter(forgotten));
     return step;
   }
 }

@@ -29,7 +29,7 @@
 namespace hammock {
 
 namespace distributed {
-class StepRounds;
+class StepAgreements;
 }
 
 /// The graph mutex. It counts who has held it, so that a thread which let go of it for a moment
@@ -93,11 +93,11 @@ struct Step {
   NodePtr recipe;            // of a replay: the one node that stands for its graph
   bool own_failure = false;  // it failed by itself, not by an argument; set before its placeholders
   bool is_all = false;       // the roots of its sync need nothing else
-  std::vector<Node*> dropped;                       // operands to let go
-  int looks = 0;                                    // of TakeUnused, while it is in flight
-  ThreadContext* owner = nullptr;                   // of the thread that recorded it
-  std::vector<WriteUnitPtr> units;                  // whose values it computes
-  std::shared_ptr<distributed::StepRounds> rounds;  // null: it has no collectives
+  std::vector<Node*> dropped;                               // operands to let go
+  int looks = 0;                                            // of TakeUnused, while it is in flight
+  ThreadContext* owner = nullptr;                           // of the thread that recorded it
+  std::vector<WriteUnitPtr> units;                          // whose values it computes
+  std::shared_ptr<distributed::StepAgreements> agreements;  // null: it has no collectives
 
   /// One of this thread's steps that have ended, or a new one.
   static std::shared_ptr<Step> New();

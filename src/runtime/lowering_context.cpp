@@ -28,6 +28,9 @@ Computation::Computation(std::string name, Graph graph, BackendDevice device)
       varying.push_back({of_result, index, dim, at->second});
     }
   };
+  names.reserve(graph_->inputs().size());
+  parameter_shapes_.reserve(graph_->inputs().size());
+  result_shapes_.reserve(graph_->outputs().size());
   for (NodeId id : graph_->inputs()) {
     add_varying({id, 0}, false, names.size());
     names.push_back("p" + std::to_string(names.size()));

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/location_scope.h"
+#include "hammock/compiler/describe_schedule.h"
 #include "hammock/ir/graph.h"
 #include "ir/graph_access.h"
 #include "runtime/computation_cache.h"
@@ -64,6 +65,7 @@ class GraphWriter {
         {"compile_ms", step_.compile_ns / 1e6},
         {"general", step_.general != nullptr},
         {"planned_bytes", facts_.planned_bytes},
+        {"recomputed", std::move(recomputed_)},
         {"argument_bytes", step_.argument_bytes},
         {"result_bytes", step_.result_bytes},
         {"fallbacks", Fallbacks()},
@@ -101,6 +103,7 @@ class GraphWriter {
     if (segment.device == step_.device) {
       facts_.planned_bytes = std::max(facts_.planned_bytes, info.peak_bytes);
     }
+    AddRecomputation(info);
     NodeMap<int> kernel_of(graph.size(), -1);
     for (size_t k = 0; k < info.kernels.size(); ++k) {
       for (NodeId id : info.kernels[k].nodes) {
@@ -121,6 +124,14 @@ class GraphWriter {
       value_nodes_[segment.first_output + i] = numbers[graph.outputs()[i].node];
     }
     for (lazy::KernelInfo& kernel : info.kernels) AddKernel(kernel, segment);
+  }
+
+  /// A device that tells of no kernels has no schedule, and its graph may not be fit for one.
+  void AddRecomputation(const lazy::ComputationInfo& info) {
+    if (info.kernels.empty()) return;
+    const compiler::Recomputation again = compiler::FindRecomputation(info.graph);
+    if (again.nodes.empty()) return;
+    recomputed_ += (recomputed_.empty() ? "" : "; ") + again.to_string();
   }
 
   void AddKernel(lazy::KernelInfo& kernel, const CompiledSegment& segment) {
@@ -159,6 +170,7 @@ class GraphWriter {
 
   const CompiledStep& step_;
   TraceFacts& facts_;
+  std::string recomputed_;            // for people; empty: nothing is
   std::vector<int64_t> value_nodes_;  // by value number: the node that makes it
   Json nodes_ = Json::array();
   Json kernels_ = Json::array();

@@ -171,7 +171,7 @@ void StepExecutor::Run(const CompiledStepPtr& compiled, std::vector<BackendDataP
       NodeAccess::flags(outputs[i].get()) |= NodeAccess::kClaimed;
     }
     TakeTurns(device, *step, nested);
-    step->rounds = BeginRounds(compiled, {});
+    step->agreements = BeginAgreements(compiled, {});
     std::vector<Node*> operands;
     for (const Node::Operand& operand : step->recipe->operands()) operands.push_back(operand.node);
     bool is_own = context.step_depth == 0;  // of a step the unit may have other parts

@@ -136,7 +136,7 @@ std::vector<BackendDataPtr> RunSegment(const Step& step, const CompiledSegment& 
       return execute();
     } catch (const OutOfMemory&) {
       // Other ranks would not run collectives again.
-      if (step.rounds || !memory.BecomeAlone()) throw;
+      if (step.agreements || !memory.BecomeAlone()) throw;
     }
     return execute();
   };
@@ -301,7 +301,7 @@ void StepExecutor::Execute(const StepPtr& step) {
       [&] { return device.name() + " step at " + WhereText(running_step_location); });
   std::optional<Turns::Turn> ordered;  // taken and passed on also where the step fails
   if (step->ordered != kNoTurn) ordered.emplace(device.ordered, step->ordered);
-  distributed::StepRounds::Scope collectives(step->rounds.get());
+  distributed::StepAgreements::Scope collectives(step->agreements.get());
   try {
     WaitForArguments(*step, device.backend->IsAsynchronous());
     if (process_exit::Run::IsCancelled()) {

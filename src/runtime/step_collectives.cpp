@@ -6,12 +6,13 @@
 #include <iterator>
 #include <map>
 
+#include "backends/common/collectives.h"
 #include "base/log.h"
-#include "compiler/effects.h"
 #include "hammock/distributed.h"
 #include "hammock/executor.h"
 #include "ir/node_access.h"
 #include "ir/primitives.h"
+#include "ops/primitives/collectives.h"
 #include "runtime/walk.h"
 #include "trace/noted_collectives.h"
 
@@ -19,7 +20,7 @@ namespace hammock {
 namespace {
 
 using distributed::Group;
-using distributed::RoundText;
+using distributed::OperationText;
 
 /// A collective of a step, as far as others need to know it.
 struct Collective {
@@ -28,10 +29,6 @@ struct Collective {
   std::vector<Shape> types;
   LocationId location;
 };
-
-bool IsCollective(const OpDef& op) {
-  return op.effect == Effect::kOrdered && op.info().AttributeIndex("group") >= 0;
-}
 
 std::string WithPlace(std::string text, LocationId location) {
   const std::string where = WhereText(location);
@@ -102,8 +99,33 @@ ByGroup CollectivesIn(const CompiledStep& compiled, std::span<Node* const> nodes
   return groups;
 }
 
-RoundText TextOfStep(const std::vector<Collective>& collectives, const CompiledStepPtr& compiled) {
-  RoundText text;
+/// The device that runs the collectives; empty where the fallback device does.
+std::string DeviceOfCollectives(const CompiledStep& compiled) {
+  for (const CompiledSegment& segment : compiled.segments) {
+    if (segment.device != compiled.device && HasCollectives(segment.computation->graph()))
+      return "";
+  }
+  return compiled.device->name();
+}
+
+/// A hash of which collectives of a group the step has merged; see Note [Merged collectives]. Those
+/// of its other groups may differ between the ranks of this one.
+uint64_t MergesOf(const CompiledStep& compiled, const std::string& group) {
+  Hash128 hash;
+  for (const CompiledSegment& segment : compiled.segments) {
+    for (const GraphNode& node : segment.computation->graph().nodes()) {
+      if (!IsCollective(*node.op) || node.attr("group").str() != group) continue;
+      const bool is_merged = node.op == &ops::kMergedCollective;
+      hash = Combine(hash, HashString(is_merged ? node.attrs[0].str() : node.op->name()));
+      if (is_merged) hash = Combine(hash, uint64_t{node.attr("splits").ints().size()} + 1);
+    }
+  }
+  return hash.lo;
+}
+
+OperationText TextOfStep(const std::vector<Collective>& collectives,
+                         const CompiledStepPtr& compiled) {
+  OperationText text;
   for (const Collective& collective : collectives) text.collectives.push_back(TextOf(collective));
   for (const GraphNode& node : compiled->traced.nodes()) {
     if (node.op == &ops::kInput || node.op == &ops::kConstant) continue;  // of no line of their own
@@ -115,12 +137,13 @@ RoundText TextOfStep(const std::vector<Collective>& collectives, const CompiledS
 
 }  // namespace
 
-std::shared_ptr<distributed::StepRounds> BeginRounds(const CompiledStepPtr& compiled,
-                                                     std::span<Node* const> nodes) {
+std::shared_ptr<distributed::StepAgreements> BeginAgreements(const CompiledStepPtr& compiled,
+                                                             std::span<Node* const> nodes) {
   if (!compiled->ordered) return nullptr;
   ByGroup groups = CollectivesIn(*compiled, nodes);
   if (groups.empty()) return nullptr;
-  auto rounds = std::make_shared<distributed::StepRounds>();
+  auto agreements = std::make_shared<distributed::StepAgreements>();
+  const std::string device = DeviceOfCollectives(*compiled);
   for (auto& [name, collectives] : groups) {
     try {
       std::shared_ptr<Group::State> group = distributed::FindGroup(name);
@@ -129,15 +152,16 @@ std::shared_ptr<distributed::StepRounds> BeginRounds(const CompiledStepPtr& comp
         hash = Combine(hash, HashOfCollective(collective));
       }
       std::string what = WithPlace(collectives[0].op->name(), collectives[0].location);
-      auto round = group->Begin(hash, std::move(what), [collectives, compiled] {
-        return TextOfStep(collectives, compiled);
-      });
-      rounds->Add(std::move(group), std::move(round));
+      auto agreement =
+          group->Begin(hash, std::move(what),
+                       [collectives, compiled] { return TextOfStep(collectives, compiled); },
+                       {device, MergesOf(*compiled, name)});
+      agreements->Add(std::move(group), std::move(agreement));
     } catch (const std::exception& error) {
       Log(LogLevel::kWarn, "distributed: group '{}': {}", name, error.what());
     }
   }
-  return rounds;
+  return agreements;
 }
 
 CompilingCollectives::CompilingCollectives(const Graph& graph) {
@@ -159,15 +183,34 @@ std::vector<Node*> CollectivesOf(std::span<const Value> roots, DeviceId device, 
   return wanted;
 }
 
-std::vector<NodePtr> ForgetCollectives(uint32_t epoch) {
+namespace {
+
+/// Takes those out for which `is_noted` is false.
+template <class Fn>
+std::vector<NodePtr> TakeUnless(Fn is_noted) {
   std::vector<NodePtr>& noted = NotedCollectives();
-  auto gone = std::stable_partition(noted.begin(), noted.end(), [&](const NodePtr& node) {
-    return NodeAccess::epoch(node.get()) != epoch && !IsAvailable(*node);
-  });
+  auto gone = std::stable_partition(noted.begin(), noted.end(), is_noted);
   std::vector<NodePtr> forgotten(std::make_move_iterator(gone),
                                  std::make_move_iterator(noted.end()));
   noted.erase(gone, noted.end());
   return forgotten;
+}
+
+}  // namespace
+
+std::vector<NodePtr> ForgetCollectives(uint32_t epoch) {
+  return TakeUnless([&](const NodePtr& node) {
+    return NodeAccess::epoch(node.get()) != epoch && !IsAvailable(*node);
+  });
+}
+
+std::vector<NodePtr> ForgetFailedCollectives() {
+  Walk walk;
+  return TakeUnless([&](const NodePtr& node) {
+    const Value value{node, 0};
+    RunWalk(std::span(&value, 1), node->device(), 0, walk);
+    return !walk.failed;
+  });
 }
 
 void distributed::shutdown(Location at) {

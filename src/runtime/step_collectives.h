@@ -14,8 +14,8 @@ namespace hammock {
 /// Begins to agree with the other ranks on the collectives of a step: those among `nodes`, in
 /// order, or of the traced graph where no nodes are given. Null where there are none. Raises
 /// nothing: the step's first collective does.
-std::shared_ptr<distributed::StepRounds> BeginRounds(const CompiledStepPtr& compiled,
-                                                     std::span<Node* const> nodes);
+std::shared_ptr<distributed::StepAgreements> BeginAgreements(const CompiledStepPtr& compiled,
+                                                             std::span<Node* const> nodes);
 
 /// While one lives, other ranks of the groups that a graph has collectives of do not count the time
 /// in which they wait for this one.
@@ -33,5 +33,7 @@ std::vector<Node*> CollectivesOf(std::span<const Value> roots, DeviceId device, 
 /// Those that a step has taken over, or whose value is there, are noted no longer. With the graph
 /// mutex held; the caller drops the result without it.
 [[nodiscard]] std::vector<NodePtr> ForgetCollectives(uint32_t epoch);
+/// The same for those that depend on a value that has failed: no step can run them.
+[[nodiscard]] std::vector<NodePtr> ForgetFailedCollectives();
 
 }  // namespace hammock

@@ -13,6 +13,8 @@
 
 namespace hammock {
 
+struct DirectPlan;
+
 using TensorFn = std::function<std::vector<Tensor>(const std::vector<Tensor>&)>;
 
 /// Where a parameter of the graph comes from at each call.
@@ -54,6 +56,8 @@ struct TracedFunction {
 
   /// CompileError, OutOfMemory...; NotSupported for ops that would run on the fallback device.
   CompiledGraph Compile(Location at) &&;
+  /// For DirectCall, which says what is not supported.
+  static std::shared_ptr<const DirectPlan> PlanDirectCall(const CompiledGraph& graph);
 };
 
 /// Whether ops of this thread run one by one.

@@ -379,7 +379,9 @@ std::shared_ptr<const Error> ErrorAt(const Node& node) {
 
 Graph GraphOf(const Walk& walk) {
   Graph graph;
+  graph.Reserve(static_cast<int>(walk.order.size()));
   std::vector<NodeId> nodes;  // by position in the walk
+  nodes.reserve(walk.order.size());
   auto value_of = [&](Node* node, uint32_t index) {
     NodeId id = nodes[walk.EntryOf(node, index)];
     return GraphValue{id, IsAvailable(*node) ? 0 : static_cast<int32_t>(index)};

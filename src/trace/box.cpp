@@ -106,7 +106,9 @@ Any CallNode(const OpDef& op, std::span<const Any> args) {
     attrs.push_back(MakeAttr(info.schema.arguments()[index].type, args[index]));
   }
   if (operands.empty()) {
-    return Tensor::FromValue({RecordNodeOn(op, attrs, Device().id(), CurrentLocation()), 0});
+    NodePtr node = RecordNodeOn(op, attrs, Device().id(), CurrentLocation());
+    if (node->num_outputs() == 0) return boxing::FromTensors({});  // a list of no tensors
+    return Tensor::FromValue({std::move(node), 0});
   }
   std::vector<Tensor> results = ApplyMulti(op, Location::current(), operands, attrs);
   if (results.size() == 1 && !info.schema.variadic_returns()) return results[0];

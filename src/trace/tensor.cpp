@@ -57,9 +57,10 @@ const Shape& Tensor::shape(Location at) const {
 }
 
 int64_t Tensor::size(int64_t dim, Location at) const {
-  if (impl_ && dim >= 0 && dim < shape().rank()) return shape().size(static_cast<int>(dim));
-  LocationScope scope(at);
+  if (!impl_) ThrowUndefined("size", at);
   const Shape& type = shape();
+  if (dim >= 0 && dim < type.rank()) return type.size(static_cast<int>(dim));
+  LocationScope scope(at);
   if (type.rank() == 0) {
     Throw(ErrorCode::kDimOutOfRange, "size: a 0-d tensor has no dim {}", dim);
   }
@@ -157,6 +158,7 @@ HostTensor Tensor::host(Location at) const {
 }
 
 Scalar Tensor::item(Location at) const {
+  if (!impl_) ThrowUndefined("item", at);
   LocationScope scope(at);
   if (numel() != 1) {
     Throw(numel() == 0 ? ErrorCode::kEmptyTensor : ErrorCode::kValue,

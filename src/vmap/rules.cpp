@@ -136,7 +136,7 @@ const Row kRules[] = {
     {kAttentionBackward, BatchMasked<4>},
 
     {kCholesky, BatchLeading}, {kLu, BatchLeading}, {kQr, BatchLeading}, {kEigh, BatchLeading},
-    {kSvd, BatchLeading}, {kSolveTriangular, BatchLeading},
+    {kEig, BatchLeading}, {kSvd, BatchLeading}, {kSolveTriangular, BatchLeading},
 
     {kFftC2C, BatchAlong<0>}, {kFftR2C, BatchAlong<0>}, {kFftC2R, BatchAlong<0>},
 

@@ -279,6 +279,28 @@ constexpr Sample kSamples[] = {
         return %3
       }, count=2, num_carried=1, num_stacked_in=0} : f32[2,4]
       return %3, %6, %7)"},
+    {"a cheap value that is used again late", R"(
+      %0 = input : f32[8,8]
+      %1 = dot_general %0, %0 {a_contract=[1], b_contract=[0], a_batch=[], b_batch=[]} : f32[8,8]
+      %2 = sin %1 : f32[8,8]
+      %3 = dot_general %2, %0 {a_contract=[1], b_contract=[0], a_batch=[], b_batch=[]} : f32[8,8]
+      %4 = sin %3 : f32[8,8]
+      %5 = dot_general %4, %0 {a_contract=[1], b_contract=[0], a_batch=[], b_batch=[]} : f32[8,8]
+      %6 = mul %5, %1 : f32[8,8]
+      %7 = dot_general %2, %6 {a_contract=[1], b_contract=[0], a_batch=[], b_batch=[]} : f32[8,8]
+      return %7)"},
+    {"matmuls and convolutions of bytes", R"(
+      %0 = input : u8[2,16,6,6]
+      %1 = cast %0 {dtype=i32} : i32[2,16,6,6]
+      %2 = input : i8[16,16,3,3]
+      %3 = cast %2 {dtype=i32} : i32[16,16,3,3]
+      %4 = convolution %1, %3 {stride=[1,1], padding=[1,1], dilation=[1,1], transposed=false, output_padding=[0,0], groups=1} : i32[2,16,6,6]
+      %5 = input : i8[3,8]
+      %6 = cast %5 {dtype=i32} : i32[3,8]
+      %7 = input : i8[8,4]
+      %8 = cast %7 {dtype=i32} : i32[8,4]
+      %9 = dot_general %6, %8 {a_contract=[1], b_contract=[0], a_batch=[], b_batch=[]} : i32[3,4]
+      return %4, %9)"},
     {"a long sum", R"(
       %0 = input : f32[2,70001]
       %1 = reduce_sum %0 {dims=[1], keepdim=false} : f32[2]
@@ -319,11 +341,20 @@ struct PassList {
 };
 void PrintTo(const PassList& list, std::ostream* out) { *out << list.name; }
 
+/// With a budget that no graph keeps.
+template <std::vector<Pass> (*kPasses)()>
+std::vector<Pass> WithBudget() {
+  config::Override budget("memory_budget", "2");
+  return Behind(kPasses());
+}
+
 constexpr PassList kLists[] = {
     {"fast_math", General<config::kFastMath>},
     {"wide_sums", General<config::kWideSums>},
     {"cpu", [] { return Behind(cpu::CpuPasses()); }},
     {"cuda", [] { return Behind(cuda::CudaPasses()); }},
+    {"cpu_with_budget", WithBudget<cpu::CpuPasses>},
+    {"cuda_with_budget", WithBudget<cuda::CudaPasses>},
 };
 
 std::vector<HostTensor> InputsOf(const Graph& graph) {
@@ -360,10 +391,11 @@ void ExpectNear(const std::vector<HostTensor>& actual, const std::vector<HostTen
 }
 
 /// Whether convolutions take images with their channels last.
-bool LibraryTakesImages() {
-  Shape image(DType::kF32, {1, 16, 4, 4}), weight(DType::kF32, {16, 16, 3, 3});
-  return cpu::Convolution::TakesLayouts(
-      cpu::ConvolutionSpec::Of(image, weight, {1, 1}, {1, 1}, {1, 1}, false, {0, 0}, 1));
+bool LibraryTakesImages(DType of_image, DType of_weight, DType of_sums) {
+  Shape image(of_image, {1, 16, 4, 4}), weight(of_weight, {16, 16, 3, 3});
+  auto spec = cpu::ConvolutionSpec::Of(image, weight, {1, 1}, {1, 1}, {1, 1}, false, {0, 0}, 1);
+  spec.out = spec.out.With(of_sums);
+  return cpu::Convolution::TakesLayouts(spec);
 }
 
 class EveryPass : public ::testing::TestWithParam<PassList> {};
@@ -386,7 +418,8 @@ TEST_P(EveryPass, KeepsGraphsValidAndTheirValues) {
     }
   }
   idle.erase("chunk_attention");  // of very many scores; chunk_attention_test.cpp has fewer
-  if (!LibraryTakesImages()) idle.erase("keep_channels_last");
+  if (!LibraryTakesImages(f32, f32, f32)) idle.erase("keep_channels_last");
+  if (!LibraryTakesImages(u8, i8, i32)) idle.erase("narrow_convolutions");
   EXPECT_EQ(idle, std::set<std::string>()) << "no sample has something to do for these";
 }
 

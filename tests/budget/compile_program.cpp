@@ -113,6 +113,19 @@ Recorded Layers(int n) {
   return {y};
 }
 
+/// A training step that computes activations again.
+Recorded Budget(int n) {
+  config::Set("memory_budget", "0.5");
+  std::vector<Tensor> weights = Leaves(n, {8, 8});
+  for (Tensor& w : weights) w.requires_grad_();
+  Tensor x = Leaves(1, {64, 8})[0];
+  for (const Tensor& w : weights) x = gelu(matmul(x, w));
+  x.sum().backward();
+  Recorded gradients;
+  for (const Tensor& w : weights) gradients.push_back(w.grad());
+  return gradients;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -129,6 +142,7 @@ int main(int argc, char** argv) {
       {"stack", Stacked},
       {"parameters", Parameters},
       {"layers", Layers},
+      {"budget", Budget},
   };
   Recorded recorded = kinds.at(argv[2])(std::atoi(argv[3]));
   const int64_t before = most_bytes = live_bytes.load();

@@ -1,11 +1,11 @@
 # Counts instructions with callgrind: a step at a size that is new costs at most 1.15 of the same step for the second
 # time, and CALLS library calls of new shapes. A call may take 20 us; the host's share of that is 50,000 instructions.
-#   cmake -DVALGRIND=... -DPROGRAM=... -DWORK=... -DCALLS=N -P sizes.cmake
+#   cmake -DVALGRIND=... -DPROGRAM=... -DWORK=... -DCALLS=N -DFIRST=N -P sizes.cmake
 
 function(count sizes times result)
   execute_process(
-    COMMAND ${VALGRIND} --tool=callgrind --callgrind-out-file=${WORK}/sizes.out
-      ${PROGRAM} ${sizes} ${times}
+    COMMAND ${VALGRIND} --tool=callgrind --callgrind-out-file=${WORK}/sizes_${FIRST}.out
+      ${PROGRAM} ${sizes} ${times} ${FIRST}
     ERROR_VARIABLE output OUTPUT_QUIET RESULT_VARIABLE status)
   if(NOT status EQUAL 0 OR NOT output MATCHES "Collected : ([0-9]+)")
     message(FATAL_ERROR "callgrind failed (${status}):\n${output}")

@@ -1,5 +1,6 @@
 /// Trains a small network on batches of as many sizes, each size the given number of times.
-///   sizes_program SIZES TIMES
+///   sizes_program SIZES TIMES FIRST
+/// Sizes begin at FIRST. Those that are seen before, for which the step is compiled, are larger.
 /// On CUDA, where nothing is computed: what is left is the work of the host.
 
 #include <hammock/hammock.h>
@@ -10,12 +11,12 @@
 using namespace hammock;
 
 int main(int argc, char** argv) {
-  if (argc < 3) return 2;
+  if (argc < 4) return 2;
   config::Set("device", "cuda");
   config::Set("cuda.emulate", "none");
   const int64_t sizes = std::atoi(argv[1]);
   const int times = std::atoi(argv[2]);
-  constexpr int64_t kFirst = 2100;
+  const int64_t first = std::atoi(argv[3]);
 
   nn::Sequential net(nn::Linear(64, 128), nn::ReLU(), nn::Linear(128, 128), nn::ReLU(),
                      nn::Linear(128, 10));
@@ -33,12 +34,12 @@ int main(int argc, char** argv) {
     });
     loss.item<double>();
   };
-  for (int64_t batch : {3000, 2700, 3900}) {
+  for (int64_t batch : {first + 200, first + 70, first + 300}) {
     for (int i = 0; i < 5; ++i) run(batch);
   }
   const int64_t before = metrics::CounterValue("UncachedCompile").value_or(0);
   for (int64_t i = 0; i < sizes; ++i) {
-    for (int k = 0; k < times; ++k) run(kFirst + i);
+    for (int k = 0; k < times; ++k) run(first + i);
   }
   const int64_t compiles = metrics::CounterValue("UncachedCompile").value_or(0) - before;
   std::printf("%lld compiles\n", static_cast<long long>(compiles));

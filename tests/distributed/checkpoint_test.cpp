@@ -62,17 +62,32 @@ HostTensor Numbers(int64_t begin, int64_t count) {
   return HostTensor::From(values, {count});
 }
 
+ReadTensors Reads(int64_t begin, int64_t count) {
+  return [=] { return io::NamedHostTensors{{"w", Numbers(begin, count)}}; };
+}
+
 /// A checkpoint of two ranks, of which each has made its number of steps.
 void Write(const std::string& folder, int64_t first_steps, int64_t second_steps) {
-  WriteTogether(folder, "step-1", world(), Of(second_steps, 6, 6), {{"w", Numbers(6, 6)}});
+  WriteTogether(folder, "step-1", world(), Of(second_steps, 6, 6), Reads(6, 6));
   std::filesystem::rename(folder + "/step-1/rank-0.safetensors", folder + "/second");
-  WriteTogether(folder, "step-2", world(), Of(first_steps, 0, 6), {{"w", Numbers(0, 6)}});
+  WriteTogether(folder, "step-2", world(), Of(first_steps, 0, 6), Reads(0, 6));
   std::filesystem::rename(folder + "/second", folder + "/step-2/rank-1.safetensors");
   nlohmann::json index = {{"format", "hammock checkpoint of ranks 1"},
                           {"generation", "step-2"},
                           {"steps", first_steps},
                           {"ranks", 2}};
   std::ofstream(folder + "/checkpoint.json") << index;
+}
+
+TEST(RanksCheckpoint, KeepsTheOldOneWhereValuesCannotBeRead) {
+  TemporaryFolder folder;
+  WriteTogether(folder.path(), "step-1", world(), Of(1, 0, 12), Reads(0, 12));
+  const std::string error = ErrorOf([&] {
+    WriteTogether(folder.path(), "step-2", world(), Of(2, 0, 12),
+                  []() -> io::NamedHostTensors { throw std::runtime_error("no memory"); });
+  });
+  EXPECT_NE(error.find("rank 0 could not write: no memory"), std::string::npos) << error;
+  EXPECT_EQ(SavedParts(folder.path()).steps(), 1);
 }
 
 TEST(RanksCheckpoint, PutsPartsTogether) {

@@ -1,5 +1,6 @@
 #include "distributed/environment.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -9,8 +10,11 @@
 #include "distributed/file_store.h"
 #include "distributed/ranks.h"
 #include "distributed/rendezvous.h"
+#include "distributed/stores.h"
 #include "hammock/distributed.h"
 #include "hammock/hammock.h"
+#include "hammock/ir/function.h"
+#include "hammock/ir/graph.h"
 
 namespace hammock::distributed {
 namespace {
@@ -78,7 +82,7 @@ TEST(Meeting, IgnoresFilesOfEarlierAttempts) {
         // The last rank comes late, when rank 0 has long seen its old number.
         if (rank == 2) std::this_thread::sleep_for(std::chrono::milliseconds(50));
         meetings[static_cast<size_t>(rank)] =
-            Meet(folder.path(), rank, 3, std::chrono::seconds(30));
+            Meet(OpenStore(folder.path(), "job"), "here", rank, 3, std::chrono::seconds(30));
       });
     }
     for (std::thread& thread : threads) thread.join();
@@ -113,6 +117,41 @@ TEST(Collectives, RefuseWhatTheyCannotDo) {
   EXPECT_THROW(all_reduce(ones({2}, DType::kI64), Reduction::kMean), TypeError);
   EXPECT_THROW(broadcast(ones({2}), 1), ValueError);
   EXPECT_THROW(distributed::permute(ones({2}), {{0, 0}, {0, 0}}), ValueError);
+  // A ring of more ranks than a shape has dims is a permutation as any other.
+  Graph ring = ParseGraph(R"(
+    %0 = input : f32[2]
+    %1 = collective_permute %0 {pairs=[0,1,1,2,2,3,3,4,4,5,5,0], group="g", size=6} : f32[2]
+    return %1)");
+  EXPECT_NO_THROW(Verify(ring));
+  for (const char* merged :
+       {R"(kind="scan", splits=[2,3])", R"(kind="all_reduce", splits=[7,-2])",
+        R"(kind="all_reduce", splits=[4611686018427387904,4611686018427387904,5])",
+        R"(kind="all_reduce", splits=[2])"}) {
+    EXPECT_THROW(Verify(ParseGraph(fmt::format(R"(
+      %0 = input : f32[5]
+      %1 = _merged_collective %0 {{{}, reduction="sum", group="g", size=2}} : f32[5]
+      return %1)",
+                                               merged))),
+                 Error)
+        << merged;
+  }
+  // By name: the next whole step would have to run what is recorded.
+  EXPECT_THROW(CallOp("all_gather", {Any(ones({2})), Any("world"), Any(int64_t{1} << 31)}),
+               ValueError);
+  EXPECT_THROW(CallOp("all_reduce", {Any(ones({2})), Any("sum"), Any("nobody"), Any(int64_t{1})}),
+               ValueError);
+}
+
+TEST(Collectives, OfAFailedValueHoldUpNoStep) {
+  Tensor failed = linalg_cholesky(-eye(2));
+  EXPECT_THROW(failed.host(), Error);
+  Tensor reduced = all_reduce(failed);
+  all_gather(failed);  // nobody keeps it
+  Tensor other = ones({2}) + 1;
+  mark_step(/*wait=*/true);
+  EXPECT_FALSE(other.is_pending());
+  EXPECT_THROW(sum(reduced).item(), Error);
+  EXPECT_EQ(sum(all_reduce(other)).item().ToDouble(), 4);
 }
 
 }  // namespace

@@ -5,14 +5,21 @@
 
 #include <gtest/gtest.h>
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <cstring>
+#include <fstream>
+#include <latch>
 #include <map>
 #include <stdexcept>
 #include <thread>
 
 #include "distributed/exchange.h"
+#include "distributed/ranks.h"
 #include "distributed/watchdog.h"
 #include "hammock/config.h"
+#include "parallel/checkpoint_files.h"
 
 namespace hammock::distributed {
 namespace {
@@ -47,6 +54,9 @@ struct Mailbox {
   bool closed = false;
 };
 
+/// Called by each rank in an AllGather, when it has sent its own part. Set before ranks start.
+std::function<void(int rank)> when_sent;
+
 class ThreadEngine : public Engine {
  public:
   ThreadEngine(std::shared_ptr<Mailbox> mailbox, int rank, int size)
@@ -54,6 +64,7 @@ class ThreadEngine : public Engine {
 
   void AllGather(const void* in, void* out, size_t bytes, uint32_t tag) override {
     for (int i = 0; i < size_; ++i) Send(i, in, bytes, tag);
+    if (when_sent) when_sent(rank_);
     for (int i = 0; i < size_; ++i) Receive(i, At(out, i, bytes), tag);
   }
   void AllToAll(const void* in, void* out, size_t bytes, uint32_t tag) override {
@@ -99,24 +110,35 @@ class ThreadEngine : public Engine {
 
 constexpr int kRanks = 3;
 
-/// Runs `body` as each rank of a group.
-void AsRanks(const std::function<void(Group::State&)>& body) {
-  static std::shared_ptr<Mailbox> mailbox;
+/// The mailbox of a group, whose ranks have a store together.
+std::shared_ptr<Mailbox> MailboxOf(Store& store) {
+  static std::mutex mutex;
+  static std::vector<std::shared_ptr<Mailbox>> mailboxes;
+  std::lock_guard lock(mutex);
+  mailboxes.push_back(std::make_shared<Mailbox>());
+  const std::string number = store.SetOnce("mailbox", std::to_string(mailboxes.size() - 1));
+  return mailboxes[std::stoul(number)];
+}
+
+/// No group with a rank of this number can connect.
+std::atomic<int> refused_rank = -1;
+
+/// A group of threads for each rank, by `body`.
+void AsRanks(const std::vector<Member>& members, const std::function<void(Group::State&)>& body) {
   static const bool registered = [] {
     RegisterEngine("threads", [](const EngineSpec& spec) -> std::unique_ptr<Engine> {
-      return std::make_unique<ThreadEngine>(mailbox, spec.rank, spec.size);
+      if (refused_rank >= 0 && spec.size > refused_rank) throw std::runtime_error("refused");
+      return std::make_unique<ThreadEngine>(MailboxOf(*spec.store), spec.rank, spec.size);
     });
     return true;
   }();
   ASSERT_TRUE(registered);
   EXPECT_THROW(RegisterEngine("threads", nullptr), ValueError);
-  mailbox = std::make_shared<Mailbox>();
   config::Override engine("distributed.engine", "threads");
   auto store = std::make_shared<MemoryStore>();
   std::vector<std::shared_ptr<Group::State>> groups;
   for (int i = 0; i < kRanks; ++i) {
-    groups.push_back(std::make_shared<Group::State>("g", i, std::vector{0, 1, 2},
-                                                    std::vector(kRanks, Member::Self()), store));
+    groups.push_back(std::make_shared<Group::State>("g", i, std::vector{0, 1, 2}, members, store));
     groups.back()->Connect();
   }
   std::vector<std::thread> threads;
@@ -124,19 +146,23 @@ void AsRanks(const std::function<void(Group::State&)>& body) {
   for (std::thread& thread : threads) thread.join();
   groups.clear();
 }
+void AsRanks(const std::function<void(Group::State&)>& body) {
+  AsRanks(std::vector(kRanks, Member::Self()), body);
+}
 
 TEST(GroupOfThreads, AgreesOnManyStepsAhead) {
   AsRanks([](Group::State& group) {
-    std::vector<RoundPtr> rounds;
+    std::vector<AgreementPtr> agreements;
     for (uint64_t i = 0; i < 200; ++i) {
-      rounds.push_back(group.Begin(HashOf(i), "step", [] { return RoundText{}; }));
+      agreements.push_back(group.Begin(HashOf(i), "step", [] { return OperationText{}; }));
     }
-    for (size_t i = 0; i < rounds.size(); ++i) {
-      rounds[i]->Await();
+    for (size_t i = 0; i < agreements.size(); ++i) {
+      agreements[i]->Await();
       const size_t count = i * 37;
       std::vector<float> values(count, static_cast<float>(group.rank));
-      AllReduce(*rounds[i], group, "all_reduce", values.data(), values.data(), count, DType::kF32,
-                Reduction::kSum);
+      std::vector<char> scratch(AllReduceScratch(count, DType::kF32, kRanks));
+      AllReduce(*agreements[i], group, "all_reduce", values.data(), values.data(), count,
+                DType::kF32, Reduction::kSum, scratch.data());
       EXPECT_EQ(values, std::vector<float>(count, 3));
     }
   });
@@ -147,18 +173,18 @@ TEST(GroupOfThreads, RaisesTheSameDifferenceEverywhere) {
   std::vector<std::string> errors;
   AsRanks([&](Group::State& group) {
     const bool differs = group.rank == 2;
-    auto round = group.Begin(HashOf(differs), "step", [differs] {
-      return RoundText{{"a [at x.cpp:1]", differs ? "b [at x.cpp:2]" : "c [at x.cpp:3]"}, {}};
+    auto agreement = group.Begin(HashOf(differs), "step", [differs] {
+      return OperationText{{"a [at x.cpp:1]", differs ? "b [at x.cpp:2]" : "c [at x.cpp:3]"}, {}};
     });
     try {
-      round->Await();
+      agreement->Await();
     } catch (const DivergedError& error) {
       std::lock_guard lock(mutex);
       errors.push_back(error.message());
     }
   });
   const std::string expected =
-      "group 'g': its ranks do not do the same in round 0: rank 2 against ranks 0, 1\n"
+      "group 'g': its ranks do not do the same in operation 0: rank 2 against ranks 0, 1\n"
       "  first collective that differs:\n"
       "    rank 2: b [at x.cpp:2]\n"
       "    ranks 0, 1: c [at x.cpp:3]";
@@ -188,13 +214,183 @@ TEST(GroupOfThreads, GivesUpAfterTheTimeLimit) {
 
 TEST(GroupOfThreads, WaitsForARankThatIsBusy) {
   config::Override timeout("distributed.timeout", "2000");
-  AsRanks([](Group::State& group) {
+  std::latch is_busy(1);
+  AsRanks([&](Group::State& group) {
     if (group.rank == 1) {
       Group::State::Busy busy(group);
+      is_busy.count_down();
       std::this_thread::sleep_for(std::chrono::milliseconds(3000));
+    } else {
+      is_busy.wait();
     }
     group.Agree("barrier");
   });
+}
+
+/// A step that ranks have agreed on may still run when they differ in the next one.
+TEST(GroupOfThreads, EndsAnOperationThatIsUnderWayWhenTheNextDiffers) {
+  AsRanks([](Group::State& group) {
+    auto first = group.Begin(HashOf(1), "step", [] { return OperationText{}; });
+    auto second = group.Begin(HashOf(group.rank), "step", [] { return OperationText{}; });
+    EXPECT_THROW(second->Await(), DivergedError);
+    first->Await();
+    std::vector<float> values = {1};
+    std::vector<char> scratch(AllReduceScratch(1, DType::kF32, kRanks));
+    AllReduce(*first, group, "all_reduce", values.data(), values.data(), 1, DType::kF32,
+              Reduction::kSum, scratch.data());
+    EXPECT_EQ(values[0], kRanks);
+    EXPECT_THROW(group.Agree("barrier"), DivergedError);
+  });
+}
+
+/// Rank 1 fails before it has all descriptions, the others have them.
+TEST(GroupOfThreads, DoesNotMissRanksThatHaveFoundADifference) {
+  std::latch have_diverged(2);
+  std::atomic<int> gathers = 0;
+  when_sent = [&](int rank) {
+    // The notes of the operation, then sizes and texts of collectives and of ops.
+    if (rank != 1 || ++gathers < 5) return;
+    have_diverged.wait();
+    throw std::runtime_error("gone");
+  };
+  AsRanks([&](Group::State& group) {
+    auto agreement = group.Begin(HashOf(group.rank), "step", [] { return OperationText{}; });
+    if (group.rank != 1) {
+      EXPECT_THROW(agreement->Await(), DivergedError);
+      return have_diverged.count_down();
+    }
+    try {
+      agreement->Await();
+      FAIL() << "no error";
+    } catch (const RankError& error) {
+      EXPECT_EQ(error.ranks(), std::vector<int>()) << error.message();
+    }
+  });
+  when_sent = nullptr;
+}
+
+/// A rank that computes something else hears of a failure at its next operation.
+TEST(GroupOfThreads, WaitsInSurvivorsForARankThatHasNotHeardOfTheFailure) {
+  std::latch has_raised(1);
+  AsRanks([&](Group::State& group) {
+    if (group.rank == 1) return group.Leave();
+    if (group.rank == 2) has_raised.wait();
+    try {
+      group.Agree("barrier");
+      FAIL() << "no error";
+    } catch (const RankError& error) {
+      EXPECT_EQ(error.ranks(), std::vector{1}) << error.message();
+    }
+    if (group.rank == 0) {
+      has_raised.count_down();
+    } else {  // so that a rank which does not wait is first
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    }
+    const Group rest = Group(group.shared_from_this()).survivors();
+    EXPECT_EQ(rest.world_ranks(), (std::vector{0, 2}));
+    rest.barrier();
+  });
+}
+
+/// A process of this host that has ended.
+Member Ended() {
+  const pid_t pid = fork();
+  if (pid == 0) _exit(0);
+  Member member = Member::Self();
+  member.pid = pid;
+  waitpid(pid, nullptr, 0);
+  return member;
+}
+
+TEST(GroupOfThreads, SurvivesARankThatDiesBetweenSigningAndConnecting) {
+  std::vector<Member> members(kRanks, Member::Self());
+  members[2] = Ended();
+  AsRanks(members, [&](Group::State& group) {
+    if (group.rank == 2) return;
+    group.store->Set("survivor.2", "here");
+    group.Abort("it is ill");
+    refused_rank = 2;
+    const Group rest = Group(group.shared_from_this()).survivors();
+    EXPECT_EQ(rest.world_ranks(), (std::vector{0, 1}));
+    rest.barrier();
+  });
+  refused_rank = -1;
+}
+
+// ---- checkpoints
+
+using ::hammock::testing::TemporaryFolder;
+
+/// Saves the rank's part of a vector with 2 elements for each rank.
+void Save(const std::string& folder, const Group& group, int64_t steps) {
+  const int64_t all = 2 * group.size(), begin = 2 * group.rank();
+  Inventory written;
+  written.steps = steps;
+  written.pieces["w"] = {DType::kF32, {all}, {begin}, {2}, true};
+  WriteTogether(folder, "step-" + std::to_string(steps), group, written, [&] {
+    const std::vector<float> values(2, static_cast<float>(steps));
+    return io::NamedHostTensors{{"w", HostTensor::From(values, {2})}};
+  });
+}
+
+/// The steps of the checkpoint that is there, which must be whole.
+int64_t StepsIn(const std::string& folder) {
+  const SavedParts saved(folder);
+  const HostTensor whole = saved.Read("w");
+  for (float value : whole.values<float>()) EXPECT_EQ(value, static_cast<float>(saved.steps()));
+  return saved.steps();
+}
+
+bool Names(const std::string& folder, const std::string& generation) {
+  std::ifstream index(folder + "/checkpoint.json");
+  const std::string text{std::istreambuf_iterator<char>(index), {}};
+  return text.find(generation) != std::string::npos;
+}
+
+/// Rank 0 has heard from all ranks that their files are written, and rank 1 hears of a failure
+/// before it has: the files are the checkpoint.
+TEST(GroupOfThreads, LeavesTheFilesOfASaveThatOneRankTakesForFailed) {
+  TemporaryFolder folder;
+  std::atomic<int> gathers = -1;  // those of rank 1 in the second save
+  when_sent = [&](int rank) {
+    // Agreement, sizes and texts: with these rank 0 knows that all have written.
+    if (rank != 1 || gathers < 0 || ++gathers != 3) return;
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (!Names(folder.path(), "step-5") && std::chrono::steady_clock::now() < end) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    throw std::runtime_error("gone");
+  };
+  AsRanks([&](Group::State& state) {
+    const Group group(state.shared_from_this());
+    Save(folder.path(), group, 4);
+    group.barrier();
+    if (group.rank() == 1) gathers = 0;
+    EXPECT_THROW(Save(folder.path(), group, 5), RankError);
+  });
+  when_sent = nullptr;
+  EXPECT_EQ(StepsIn(folder.path()), 5);
+}
+
+/// Rank 0 is held up before it replaces the index; meanwhile the others have gone on without it.
+TEST(GroupOfThreads, DoesNotReplaceTheCheckpointOfThoseWhoWentOn) {
+  TemporaryFolder folder;
+  std::latch has_saved(1);
+  std::atomic<int> gathers[kRanks] = {};
+  when_sent = [&](int rank) {
+    const int number = ++gathers[rank];
+    if (rank == 0 && number == 3) has_saved.wait();
+    if (rank == 1 && number == 4) throw std::runtime_error("gone");
+  };
+  AsRanks([&](Group::State& state) {
+    const Group group(state.shared_from_this());
+    EXPECT_THROW(Save(folder.path(), group, 5), RankError);
+    if (group.rank() != 1) return;
+    Save(folder.path(), world(), 9);
+    has_saved.count_down();
+  });
+  when_sent = nullptr;
+  EXPECT_EQ(StepsIn(folder.path()), 9);
 }
 
 TEST(TimeLimit, IsCalledOnceAndNotAfterTheEnd) {
@@ -204,7 +400,11 @@ TEST(TimeLimit, IsCalledOnceAndNotAfterTheEnd) {
     TimeLimit goes_on(
         std::chrono::milliseconds(5), [&] { ++calls; }, [&] { return ++looks > 0; });
     TimeLimit early(std::chrono::hours(1), [&] { ++calls; });
-    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while ((calls == 0 || looks < 2) && std::chrono::steady_clock::now() < end) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));  // for a second call, if one came
   }
   EXPECT_EQ(calls, 1);
   EXPECT_GT(looks, 1);

@@ -34,7 +34,7 @@ TEST_P(ParallelRanks, RunFunctionsOfWholeTensors) {
 TEST_P(ParallelRanks, ShareCheckpoints) { Succeed("checkpoints"); }
 TEST_P(ParallelRanks, LeaveAWholeCheckpointWhenOneIsKilled) {
   std::vector<ChildResult> results =
-      RunRanks(GetParam(), {HAMMOCK_PARALLEL_CHILD, "killed_in_save"}, 5000);
+      RunRanks(GetParam(), {HAMMOCK_PARALLEL_CHILD, "killed_in_save"}, 60000);
   for (size_t rank = 0; rank + 1 < results.size(); ++rank) {
     EXPECT_TRUE(Succeeded(results[rank])) << "rank " << rank;
   }

@@ -6,6 +6,7 @@
 
 #include "hammock/hammock.h"
 #include "hammock/nn.h"
+#include "nn/named_cases.h"
 #include "nn/pytorch_values.h"
 #include "support/tensor_matchers.h"
 
@@ -15,25 +16,6 @@ namespace {
 const Json& Expected() {
   static const Json json = ReadJson("pytorch.json");
   return json;
-}
-
-/// A layer and how it is called.
-struct Case {
-  ModulePtr layer;
-  std::function<Tensors(const Tensors&)> run;
-};
-
-/// An entry of a table; makers are plain functions, which the compiler takes quickly.
-struct NamedCase {
-  const char* name;
-  Case (*make)();
-};
-using Cases = std::vector<NamedCase>;
-
-std::map<std::string, Case (*)()> ByName(const Cases& cases) {
-  std::map<std::string, Case (*)()> makers;
-  for (const NamedCase& each : cases) makers.emplace(each.name, each.make);
-  return makers;
 }
 
 template <class L>
@@ -239,13 +221,13 @@ TEST(Layers, HavePyTorchsKeysAndGiveItsValues) {
     SCOPED_TRACE(name);
     ASSERT_TRUE(layers.contains(name));
     Case test = layers[name]();
-    test.layer->to(DType::kF64);
+    test.module->to(DType::kF64);
     Json keys = Json::array();
-    for (const auto& [key, tensor] : test.layer->state_dict()) {
+    for (const auto& [key, tensor] : test.module->state_dict()) {
       keys.push_back({key, tensor.sizes().vec()});
     }
     EXPECT_EQ(keys, expected["keys"]);
-    Fill(*test.layer);
+    Fill(*test.module);
     Tensors inputs;
     for (size_t i = 0; i < expected["inputs"].size(); ++i) {
       Dims sizes = DimsOf(expected["inputs"][i]);
@@ -261,14 +243,14 @@ TEST(Layers, HavePyTorchsKeysAndGiveItsValues) {
       EXPECT_EQ(outputs[i].sizes(), DimsOf(expected["outputs"][i]["shape"]));
       ExpectValues(outputs[i], expected["outputs"][i]["values"], "output");
     }
-    for (const auto& [key, buffer] : test.layer->named_buffers()) {
+    for (const auto& [key, buffer] : test.module->named_buffers()) {
       ExpectValues(buffer, expected["buffers"][key], key);
     }
     // By name, too, as delegates and importers call it.
-    if (test.layer->find_method("forward")) {
-      Fill(*test.layer);
+    if (test.module->find_method("forward")) {
+      Fill(*test.module);
       std::vector<Any> args(inputs.begin(), inputs.end());
-      Any boxed = test.layer->run_method("forward", args);
+      Any boxed = test.module->run_method("forward", args);
       Tensor first =
           boxed.kind() == Any::Kind::kTensor ? boxed.ToTensor() : boxed.ToList()[0].ToTensor();
       if (!name.ends_with("average"))

@@ -10,6 +10,7 @@
 
 #include "hammock/hammock.h"
 #include "hammock/nn.h"
+#include "nn/named_cases.h"
 #include "nn/pytorch_values.h"
 #include "support/tensor_matchers.h"
 
@@ -22,25 +23,6 @@ const Json& Expected() {
 }
 
 Tensor Samples(const Dims& sizes) { return Values(sizes, 50) + 0.5; }
-
-/// A module, or none, and how it is called.
-struct Case {
-  ModulePtr module;
-  std::function<Tensors(const Tensors&)> run;
-};
-
-/// An entry of a table; makers are plain functions, which the compiler takes quickly.
-struct NamedCase {
-  const char* name;
-  Case (*make)();
-};
-using Cases = std::vector<NamedCase>;
-
-std::map<std::string, Case (*)()> ByName(const Cases& cases) {
-  std::map<std::string, Case (*)()> makers;
-  for (const NamedCase& each : cases) makers.emplace(each.name, each.make);
-  return makers;
-}
 
 template <class L>
 Case Plain(L layer) {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <limits>
 #include <random>
 
 #include "hammock/hammock.h"
@@ -103,6 +104,47 @@ TEST_F(OnnxBadFiles, GiantDims) {
             "has 48");
   model.graph.initializers[0].dims = {-4, 3};
   EXPECT_NE(ErrorOf(model).find("fc.weight"), std::string::npos);
+}
+
+/// Positions are computed, not listed: a short file cannot ask for gigabytes of them.
+TEST_F(OnnxBadFiles, LargePadsTakeNoMemoryWhenTheyAreRecorded) {
+  format::Graph graph;
+  graph.inputs.push_back(Info("x", format::kFloat, {{3, ""}}));
+  graph.outputs.push_back(Info("y", format::kFloat, {{-1, "n"}}));
+  graph.initializers.push_back(Initial<int64_t>("pads", {int64_t{1} << 30, 2}, {2}));
+  format::Attribute mode;
+  mode.name = "mode";
+  mode.kind = format::Attribute::kString;
+  mode.s = "reflect";
+  graph.nodes = {Node("Pad", {"x", "pads"}, {"y"}, {mode})};
+  const Device device("null");
+  ModulePtr module = Load(ModelOf(std::move(graph)), {.device = device});
+  Tensor y = module->run_method("forward", {zeros({3}, f32, device)}).ToTensor();
+  EXPECT_EQ(y.sizes(), (Dims{(int64_t{1} << 30) + 5}));
+}
+
+TEST_F(OnnxBadFiles, PadsWhoseSumOverflows) {
+  constexpr int64_t kHalf = int64_t{1} << 62, kLeast = std::numeric_limits<int64_t>::min();
+  for (std::vector<int64_t> pads : {std::vector{kHalf, kHalf}, {kLeast, kLeast}}) {
+    for (const char* mode : {"constant", "edge"}) {
+      format::Graph graph;
+      graph.inputs.push_back(Info("x", format::kFloat, {{3, ""}}));
+      graph.outputs.push_back(Info("y", format::kFloat, {{-1, "n"}}));
+      graph.initializers.push_back(Initial<int64_t>("pads", pads, {2}));
+      format::Attribute attribute;
+      attribute.name = "mode";
+      attribute.kind = format::Attribute::kString;
+      attribute.s = mode;
+      graph.nodes = {Node("Pad", {"x", "pads"}, {"y"}, {attribute})};
+      ModulePtr module = Load(ModelOf(std::move(graph)));
+      try {
+        module->run_method("forward", {zeros({3})});
+        ADD_FAILURE() << "not refused: " << pads[0] << ' ' << mode;
+      } catch (const Error& error) {
+        EXPECT_NE(std::string(error.what()).find("at most"), std::string::npos) << error.what();
+      }
+    }
+  }
 }
 
 TEST_F(OnnxBadFiles, ExternalData) {

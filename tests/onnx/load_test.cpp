@@ -203,6 +203,36 @@ TEST_F(OnnxLoad, ExternalDataIsMapped) {
   std::filesystem::remove_all(folder);
 }
 
+/// The file has a hole: it takes no room, and only the rows that are gathered are read.
+TEST_F(OnnxLoad, ModelsOfMoreThanTwoGigabytes) {
+  constexpr int64_t kColumns = 1 << 16, kRows = 9 << 10;  // 2.25 GiB
+  std::string folder = ::testing::TempDir() + "onnx_large";
+  std::filesystem::create_directories(folder);
+  {
+    std::ofstream data(folder + "/weights.bin", std::ios::binary);
+    const float last = 3;
+    data.seekp(kColumns * kRows * 4 - 4);
+    data.write(reinterpret_cast<const char*>(&last), 4);
+  }
+  format::Graph graph;
+  graph.inputs.push_back(Info("rows", format::kInt64, {{-1, "n"}}));
+  graph.outputs.push_back(Info("y", format::kFloat, {{-1, "n"}}));
+  format::Tensor table;
+  table.name = "table";
+  table.element = format::kFloat;
+  table.dims = {kRows, kColumns};
+  table.external = true;
+  table.external_data = {{"location", "weights.bin"}};
+  graph.initializers = {table};
+  graph.nodes = {Node("Gather", {"table", "rows"}, {"gathered"}),
+                 Node("ReduceSum", {"gathered"}, {"y"}, {IntAttribute("keepdims", 0)})};
+  std::ofstream(folder + "/model.onnx", std::ios::binary) << Bytes(ModelOf(std::move(graph)));
+  ModulePtr module = load(folder + "/model.onnx");
+  EXPECT_EQ(Call(*module, {tensor({int64_t{0}, kRows - 1}, i64)}).item<float>(), 3);
+  module.reset();
+  std::filesystem::remove_all(folder);
+}
+
 TEST_F(OnnxLoad, TheTableIsListed) {
   std::vector<OperatorRange> rows = operators();
   EXPECT_GT(rows.size(), 150u);

@@ -1,8 +1,10 @@
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <filesystem>
 
 #include "hammock/hammock.h"
+#include "hammock/ops/quantize.h"
 #include "onnx/models.h"
 #include "ops/primitives/loop.h"
 
@@ -136,6 +138,39 @@ TEST_F(OnnxSave, NumbersAndTruth) {
         return Any::Tuple({bitwise_and(a, 6), bitwise_xor(a, 3), floor_divide(a, 3)});
       },
       {tensor({-7, -1, 0, 5, 9}).to(i64)}, 18);
+}
+
+TEST_F(OnnxSave, IntegersWithZeroPoints) {
+  Tensor x = randint(0, 256, {2, 3, 6}).to(u8), w = randint(-128, 128, {6, 4}).to(i8);
+  Tensor image = randint(0, 256, {1, 4, 5, 5}).to(u8),
+         filter = randint(-128, 128, {6, 2, 3, 3}).to(i8);
+  ExpectSame(
+      [](const std::vector<Any>& in) {
+        return Any(int_matmul(Of(in[0]), Of(in[1]), tensor(7, u8), std::nullopt));
+      },
+      {x, w});
+  Tensor each_row = tensor({1, 2, 3, 4, 5, 6}, u8).reshape({2, 3, 1});
+  ExpectSame(
+      [](const std::vector<Any>& in) {
+        return Any(int_matmul(Of(in[0]), Of(in[1]), Of(in[2]), std::nullopt));
+      },
+      {x, w, each_row});
+  ExpectSame(
+      [](const std::vector<Any>& in) {
+        return Any(int_convolution(Of(in[0]), Of(in[1]), tensor(7, u8),
+                                   tensor({1, 2, 3, 4, 5, 6}, i8), {1, 2}, {1, 1}, {1, 1}, 2));
+      },
+      {image, filter});
+  ExpectSame(
+      [](const std::vector<Any>& in) {
+        return Any(quantize(Of(in[0]), tensor({{0.5}, {0.25}}, f32), tensor(100, u8), u8));
+      },
+      {tensor({{1.0, 0.75, -99}, {500.0, 0.1, double(NAN)}}, f32)});
+  ExpectSame(
+      [](const std::vector<Any>& in) {
+        return Any(quantize(Of(in[0]), full({}, 1.0), std::nullopt, i32));
+      },
+      {tensor({-1e30, 1e30, 2.5}, f32)});
 }
 
 TEST_F(OnnxSave, LoopsAndBranches) {

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <complex>
 
 #include "hammock/hammock.h"
 #include "onnx/models.h"
@@ -82,6 +83,23 @@ TEST_F(OnnxValues, PackedIntegersAreWeights) {
   graph.nodes[0] = Node("Abs", {"w"}, {"real"});
   ModulePtr wrong = Load(ModelOf(graph));
   EXPECT_THROW(wrong->run_method("forward", {ones({1, 3})}), NotSupported);
+}
+
+TEST_F(OnnxValues, ComplexNumbersMoveLikeOthers) {
+  format::Graph graph;
+  graph.inputs.push_back(Info("x", format::kComplex64, {{2, ""}, {1, ""}}));
+  graph.outputs.push_back(Info("y", format::kComplex64, {{1, ""}, {3, ""}}));
+  graph.initializers.push_back(
+      Initial<std::complex<float>>("weight", {std::complex<float>(5, -6)}, {1, 1}));
+  format::Attribute axis = IntAttribute("axis", 0);
+  graph.nodes = {Node("Concat", {"x", "weight"}, {"joined"}, {axis}),
+                 Node("Transpose", {"joined"}, {"y"})};
+  ModulePtr module = Load(ModelOf(std::move(graph)));
+  EXPECT_EQ(inputs(*module)[0].dtype, c64);
+  using Number = std::complex<float>;
+  Tensor x = tensor(std::vector<Number>{{1, 2}, {3, -4}}, {2, 1});
+  EXPECT_EQ(module->run_method("forward", {x}).ToTensor().to_vector<Number>(),
+            (std::vector<Number>{{1, 2}, {3, -4}, {5, -6}}));
 }
 
 TEST_F(OnnxValues, StringsMoveLikeNumbers) {

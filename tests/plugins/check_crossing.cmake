@@ -1,7 +1,7 @@
 # Counts the instructions of cached steps on the null backend, by itself and as a plug-in. The difference is what crossing
 # the interface costs a step; that of a long step is the same, so nothing is paid for a node.
 #   cmake -DVALGRIND=... -DPROGRAM=... -DPLUGIN=... -DWORK=... -P check_crossing.cmake
-set(budget 1800)  # of the loader and a C++ adaptor together; about 200 ns
+set(budget 1500)  # of the loader and a C++ adaptor together; about 180 ns
 set(for_nodes 200)
 
 function(count device nodes steps result)

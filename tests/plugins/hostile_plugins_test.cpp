@@ -1,7 +1,10 @@
 // Plug-ins that break the rules: clear errors, and nothing is lost on other devices.
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -11,10 +14,14 @@
 #include <thread>
 
 #include "hammock/hammock.h"
+#include "hammock/jit/backend.h"
 #include "hammock/lazy/plugin_adaptor.h"
 #include "hammock/plugins.h"
+#include "plugins/plugin_calls.h"
+#include "plugins/status.h"
 #include "runtime/runtime.h"
 #include "support/host_backend.h"
+#include "support/sanitizers.h"
 
 namespace hammock {
 namespace {
@@ -69,6 +76,9 @@ class HostilePlugin : public ::testing::Test {
 
   static plugins::Plugin Register() { return plugins::Register(Spoilt, "rogue.so"); }
 
+  /// Milliseconds: more than any other call takes on a loaded machine.
+  static constexpr char kTimeout[] = "1000";
+
   static void release_hang() {
     std::lock_guard lock(hang_mutex);
     hanging = false;
@@ -101,7 +111,7 @@ TEST_F(HostilePlugin, OtherVersionsAreRefusedWithBoth) {
   table.version_major = 2;
   table.version_minor = 5;
   EXPECT_CODE(Register(), ErrorCode::kAbiMismatch, "version 2.5");
-  EXPECT_CODE(Register(), ErrorCode::kAbiMismatch, "version 1.0");
+  EXPECT_CODE(Register(), ErrorCode::kAbiMismatch, "version 1.1");
 }
 
 TEST_F(HostilePlugin, WrongSizesAreRefused) {
@@ -146,6 +156,13 @@ TEST_F(HostilePlugin, FailingInitialisationRegistersNothing) {
   EXPECT_EQ(std::ranges::count(lazy::BackendNames(), "rogue"), 0);
   table.initialize = nullptr;
   Register();
+}
+
+TEST_F(HostilePlugin, PartsOfADelegateOfThatNameRegisterNothing) {
+  table.name = "half_taken";
+  jit::backend_preprocess_register("half_taken", [](auto&&...) { return Any(); });
+  EXPECT_CODE(Register(), ErrorCode::kDuplicateRegistration, "half_taken");
+  EXPECT_EQ(std::ranges::count(lazy::BackendNames(), "half_taken"), 0);
 }
 
 TEST_F(HostilePlugin, InventedDeviceCountsAreRefused) {
@@ -264,6 +281,59 @@ TEST_F(HostilePlugin, SpansEndOnTheirThread) {
   EXPECT_EQ(span, 0u);
 }
 
+TEST_F(HostilePlugin, CollectivesAreChecked) {
+  Register();
+  const int64_t sizes[] = {2};
+  const float in[] = {3, 4};
+  float out[] = {0, 0};
+  HammockCollective call = {};
+  call.struct_size = sizeof(call);
+  call.op = "all_reduce";
+  call.group = "world";
+  call.size = 1;
+  call.reduction = "sum";
+  call.shape = {HAMMOCK_F32, 1, sizes};
+  call.in = in;
+  call.out = out;
+  auto run = [&] {
+    plugins::ErrorText error;
+    const HammockStatus status = host->collective(host->context, &call, error.c());
+    return std::pair(status, error.text());
+  };
+  EXPECT_EQ(run().first, HAMMOCK_OK);
+  EXPECT_EQ(out[1], 4.0f);
+  call.size = 3;
+  EXPECT_NE(run().second.find("recorded for 3 rank(s)"), std::string::npos);
+  call.size = 1;
+  call.reduction = "most";
+  EXPECT_NE(run().second.find("'most' is no reduction"), std::string::npos);
+  call.op = "add";
+  EXPECT_NE(run().second.find("'add' is no collective"), std::string::npos);
+  call.op = "_merged_collective";
+  EXPECT_EQ(run().first, HAMMOCK_NOT_SUPPORTED);
+  call.op = "all_reduce";
+  call.reduction = "sum";
+  call.shape.dtype = 99;
+  EXPECT_NE(run().second.find("dtype 99"), std::string::npos);
+  const int64_t negative[] = {-2};
+  call.shape = {HAMMOCK_F32, 1, negative};
+  EXPECT_NE(run().second.find("negative size"), std::string::npos);
+  call.shape.sizes = nullptr;
+  EXPECT_NE(run().second.find("are null"), std::string::npos);
+  call.shape.sizes = sizes;
+  call.out = nullptr;
+  EXPECT_NE(run().second.find("are null"), std::string::npos);
+  call.out = out;
+  call.op = "collective_permute";
+  call.pair_count = 1;
+  EXPECT_NE(run().second.find("pairs are null"), std::string::npos);
+  call.struct_size = 8;
+  EXPECT_EQ(run().first, HAMMOCK_VALUE_ERROR);
+  plugins::ErrorText error;
+  EXPECT_EQ(host->collective(host->context, nullptr, error.c()), HAMMOCK_VALUE_ERROR);
+  EXPECT_EQ(host->collective(host->context, nullptr, nullptr), HAMMOCK_VALUE_ERROR);
+}
+
 // ---- Calls that never return
 
 TEST_F(HostilePlugin, AHangingRunLosesTheDevice) {
@@ -272,7 +342,7 @@ TEST_F(HostilePlugin, AHangingRunLosesTheDevice) {
     return HAMMOCK_OK;
   };
   Register();
-  config::Override timeout("plugin_timeout", "200");
+  config::Override timeout("plugin_timeout", kTimeout);
   Tensor x = ones({3}, f32, "rogue") * 2.0f;
   const auto begin = std::chrono::steady_clock::now();
   EXPECT_CODE(x.host(), ErrorCode::kDevice, "the device is lost: execute");
@@ -288,18 +358,100 @@ TEST_F(HostilePlugin, AHangingUploadLosesTheDevice) {
     return HAMMOCK_OK;
   };
   Register();
-  config::Override timeout("plugin_timeout", "200");
+  config::Override timeout("plugin_timeout", kTimeout);
   Tensor x = tensor(std::vector<float>{1, 2}, std::nullopt, "rogue");
   EXPECT_CODE((x * x).host(), ErrorCode::kDevice, "the device is lost: upload");
 }
 
-TEST_F(HostilePlugin, WithATimeoutCallsThatReturnGiveTheSame) {
+TEST_F(HostilePlugin, ThereIsATimeoutByDefault) { EXPECT_GT(config::Get<plugins::kTimeout>(), 0); }
+
+/// Calls of a function that was quick so far are made by the thread itself, which then stays there;
+/// all others are told.
+TEST_F(HostilePlugin, AQuickFunctionThatHangsLosesTheDevice) {
+  static std::atomic<bool> hangs = false;
+  static HammockStatus (*execute)(void*, const HammockExecution*, HammockError*) = nullptr;
+  hangs = false;
+  execute = table.execute;
+  table.execute = [](void* self, const HammockExecution* call,
+                     HammockError* error) -> HammockStatus {
+    if (hangs) Hang();
+    return execute(self, call, error);
+  };
   Register();
-  config::Override timeout("plugin_timeout", "60000");
+  config::Override timeout("plugin_timeout", kTimeout);
+  Tensor x = ones({3}, f32, "rogue");
+  for (int i = 0; i < 100; ++i) (x * 2.0f).host();
+  hangs = true;
+  std::thread caller([x] {
+    try {
+      (x * 2.0f).host();
+    } catch (const DeviceError&) {
+    }
+  });
+  auto is_lost = [] {
+    try {
+      GetMemoryInfo("rogue");
+      return false;
+    } catch (const DeviceError&) {
+      return true;
+    }
+  };
+  for (int i = 0; i < 300 && !is_lost(); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+  EXPECT_CODE(GetMemoryInfo("rogue"), ErrorCode::kDevice, "the device is lost: execute");
+  release_hang();
+  caller.join();
+}
+
+TEST_F(HostilePlugin, WithoutATimeoutCallsGiveTheSame) {
+  Register();
+  config::Override timeout("plugin_timeout", "0");
   Tensor x = tensor(std::vector<float>{0, 1, 2}, std::nullopt, "rogue");
   EXPECT_TENSOR_EQ(cumsum(x * 2.0f, 0), {0, 2, 6}, {3});
   EXPECT_CODE(gather(x, 0, tensor(std::vector<int64_t>{9}, std::nullopt, "rogue")).host(),
               ErrorCode::kIndexOutOfRange, "gather");
+}
+
+TEST_F(HostilePlugin, ATimeoutMayBeLongerThanTheClockCounts) {
+  Register();
+  config::Override timeout("plugin_timeout", "9223372036854775807");
+  Tensor x = tensor(std::vector<float>{0, 1, 2}, std::nullopt, "rogue");
+  EXPECT_TENSOR_EQ(cumsum(x * 2.0f, 0), {0, 2, 6}, {3});
+}
+
+/// The threads that make calls for others do not live on in the child.
+TEST_F(HostilePlugin, ChildrenOfAForkMakeCalls) {
+  SKIP_IF_FORKS_CANNOT_START_THREADS();
+  Register();
+  const lazy::BackendImplInterface& backend = *lazy::getBackend("rogue");
+  EXPECT_EQ(backend.GetBackendDevices().size(), 1u);
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(20);
+    _exit(backend.GetBackendDevices().size() == 1 ? 0 : 1);
+  }
+  int status = -1;
+  waitpid(child, &status, 0);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+}
+
+/// A run that is refused before the plug-in is called leaves no result that never comes.
+TEST_F(HostilePlugin, RefusedRunsOweNothing) {
+  table.properties |= HAMMOCK_ASYNCHRONOUS;
+  Register();
+  auto& backend = static_cast<plugins::PluginBackend&>(*lazy::getBackend("rogue"));
+  const lazy::BackendDevice device = backend.GetBackendDevice(0);
+  auto computation = std::make_shared<lazy::Computation>(
+      "negate", ParseGraph("%0 = input : f32[3]\n%1 = neg %0 : f32[3]\nreturn %1"), device);
+  const HostTensor ones(Shape(f32, {3}));
+  BackendDataPtr data = backend.MakeComputationDataFromTensor(ones, ones.shape(), device);
+  EXPECT_CODE(backend.ExecuteComputation(computation, std::span(&data, 1), device, {}),
+              ErrorCode::kValue, "was not compiled");
+  const auto now = std::chrono::steady_clock::now();
+  backend.LoseIfResultsAreLate(now, std::chrono::milliseconds(1));
+  backend.LoseIfResultsAreLate(now + std::chrono::hours(1), std::chrono::milliseconds(1));
+  GetMemoryInfo("rogue");
 }
 
 TEST_F(HostilePlugin, AResultThatNeverComesLosesTheDevice) {
@@ -322,7 +474,7 @@ TEST_F(HostilePlugin, AResultThatNeverComesLosesTheDevice) {
     return status;
   };
   Register();
-  config::Override timeout("plugin_timeout", "200");
+  config::Override timeout("plugin_timeout", kTimeout);
   EXPECT_CODE((ones({3}, f32, "rogue") * 2.0f).host(), ErrorCode::kDevice,
               "the device is lost: a result");
   EXPECT_EQ(host->event_set(host->context, forgotten, HAMMOCK_OK, -1, nullptr, nullptr),

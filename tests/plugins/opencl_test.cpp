@@ -2,9 +2,17 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <filesystem>
+#include <functional>
+#include <iostream>
+
+#include "distributed/ranks.h"
 #include "hammock/hammock.h"
 #include "hammock/lazy/backend_interface.h"
 #include "hammock/plugins.h"
+#include "ir/expect_error.h"
+#include "runtime/runtime.h"
 #include "support/tensor_matchers.h"
 
 namespace hammock {
@@ -67,12 +75,36 @@ TEST(OpenCl, CompilesAKernelOnceForAllSizesAndNumbers) {
   EXPECT_EQ(NumberOf("libraries_compiled"), before);
 }
 
+/// What a process of KernelsAreKeptInFiles does.
+TEST(OpenClChild, DISABLED_SaysWhatItCompiles) {
+  EXPECT_EQ((Upload({1, 2}) * 3.0f).to_vector<float>()[1], 6);
+  std::cout << "compiled " << NumberOf("libraries_compiled") << std::endl;
+}
+
+TEST(OpenCl, KernelsAreKeptInFiles) {
+  TemporaryFolder folder;
+  const std::string self = std::filesystem::read_symlink("/proc/self/exe").string();
+  auto run = [&] {
+    return RunChild({"/usr/bin/env", "HAMMOCK_OPENCL_KERNEL_CACHE=" + folder.path(), self,
+                     "--gtest_filter=OpenClChild.*", "--gtest_also_run_disabled_tests"},
+                    300)
+        .output;
+  };
+  EXPECT_NE(run().find("compiled 1\n"), std::string::npos);
+  EXPECT_NE(run().find("compiled 0\n"), std::string::npos);
+}
+
 TEST(OpenCl, AnErrorOfARunThatHasReturnedBelongsToItsValues) {
   Tensor x = Upload({1, 2, 3, 4});
   Tensor bad = gather(x, 0, tensor(std::vector<int64_t>{7}, std::nullopt, OpenCl()));
   mark_step();
   Tensor after = bad + 1.0f, good = x + 1.0f;
-  mark_step();
+  // The error is raised once by itself, where it is first known to have happened.
+  auto go_on = [] {
+    mark_step();
+    wait_device_ops({OpenCl()});
+  };
+  EXPECT_CODE(go_on(), ErrorCode::kIndexOutOfRange, "gather");
   for (int i = 0; i < 2; ++i) {
     try {
       after.host();
@@ -106,6 +138,135 @@ TEST(OpenCl, SavedComputationsBringTheirKernels) {
   EXPECT_NEAR(got.at(1).ToDouble(), 1.5430806, 1e-6);
   EXPECT_EQ(got.at(1).ToDouble(), -got.at(2).ToDouble());
 }
+
+/// Runs `program` on both devices, without a fallback, and compares its results.
+void ExpectAsReference(const std::function<std::vector<Tensor>(const Device&)>& program,
+                       double tolerance) {
+  config::Override no_fallback("fallback", "false");
+  const std::vector<Tensor> got = program(OpenCl()), wanted = program("reference");
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    const HostTensor a = got.at(i).host(), b = wanted[i].host();
+    ASSERT_EQ(a.shape(), b.shape()) << i;
+    for (int64_t k = 0; k < a.numel(); ++k) {
+      const double x = a.at(k).ToDouble(), y = b.at(k).ToDouble();
+      if (std::isnan(x) && std::isnan(y)) continue;
+      if (x == y) continue;  // infinities
+      ASSERT_LE(std::abs(x - y), tolerance * (1 + std::abs(y))) << "result " << i << " at " << k;
+    }
+  }
+}
+
+/// Numbers of some size, the same on each device.
+Tensor Numbers(const Dims& sizes, DType dtype, const Device& device) {
+  HostTensor host(Shape(dtype, sizes));
+  for (int64_t i = 0; i < host.numel(); ++i) {
+    host.set(i, Scalar(static_cast<double>((i * 37 + 11) % 23) / 7 - 1.5).To(dtype));
+  }
+  return from_host(host, device);
+}
+
+TEST(OpenCl, HasSpecialFunctions) {
+  for (DType dtype : {f32, f64}) {
+    ExpectAsReference(
+        [dtype](const Device& device) {
+          Tensor x = Numbers({23}, dtype, device), p = abs(x) + 0.25f, q = abs(flip(x, {0})) + 0.5f;
+          return std::vector<Tensor>{
+              erfinv(x / 2.0f), digamma(x),   lgamma(x),     erfcx(x),          i0e(x),
+              i1e(x),           igamma(p, q), igammac(p, q), zeta(p + 1.0f, q), nextafter(x, q)};
+        },
+        dtype == f32 ? 1e-6 : 1e-13);
+  }
+}
+
+TEST(OpenCl, StepsToTheNextNumberOfEachDType) {
+  for (DType dtype : {f16, bf16}) {
+    ExpectAsReference(
+        [dtype](const Device& device) {
+          Tensor x = Numbers({23}, dtype, device);
+          return std::vector<Tensor>{nextafter(x, flip(x, {0})), nextafter(zeros_like(x), x)};
+        },
+        0);
+  }
+}
+
+TEST(OpenCl, TransformsLinesOfAnyLength) {
+  for (int64_t n : {1, 2, 6, 7, 16, 30, 97}) {
+    ExpectAsReference(
+        [n](const Device& device) {
+          Tensor x = Numbers({3, n, 2}, f32, device), z = fft_rfft(x, std::nullopt, 1);
+          Tensor whole = fft_fft2(x, std::nullopt, {0, 1}, "ortho");
+          return std::vector<Tensor>{
+              real(z),     imag(z),     fft_irfft(z, n, 1),
+              real(whole), imag(whole), real(fft_ifft(whole, std::nullopt, 1))};
+        },
+        1e-5);
+  }
+}
+
+TEST(OpenCl, FactorsMatrices) {
+  for (const Dims& sizes : {Dims{2, 4, 4}, Dims{5, 3}, Dims{3, 5}}) {
+    ExpectAsReference(
+        [&](const Device& device) {
+          Tensor a = Numbers(sizes, f64, device);
+          auto [q, r] = linalg_qr(a);
+          auto [u, s, vh] = linalg_svd(a, false);
+          auto [full_u, full_s, full_vh] = linalg_svd(a, true);
+          Tensor square = matmul(a, transpose(a, -1, -2));
+          Tensor more = square + eye(square.size(-1), f64, device);
+          auto [values, vectors] = linalg_eigh(square);
+          Tensor columns = Numbers(a.sizes(), f64, device);
+          return std::vector<Tensor>{
+              q,
+              r,
+              s,
+              matmul(u * unsqueeze(s, -2), vh),
+              matmul(transpose(full_u, -1, -2), full_u),
+              matmul(full_vh, transpose(full_vh, -1, -2)),
+              linalg_cholesky(more),
+              values,
+              matmul(vectors * unsqueeze(values, -2), transpose(vectors, -1, -2)),
+              linalg_solve(more, columns),
+              linalg_det(more)};
+        },
+        1e-10);
+  }
+}
+
+TEST(OpenCl, SingularValuesMayBeOfAnyMagnitude) {
+  Tensor a = Numbers({5, 3}, f64, OpenCl());
+  const std::vector<double> wanted = std::get<1>(linalg_svd(a, false)).to_vector<double>();
+  for (double scale : {1e-200, 1e200}) {
+    Tensor values = std::get<1>(linalg_svd(a * scale, false)) / scale;
+    const std::vector<double> got = values.to_vector<double>();
+    for (size_t i = 0; i < wanted.size(); ++i) EXPECT_NEAR(got[i], wanted[i], 1e-10) << scale;
+  }
+}
+
+TEST(OpenCl, NamesTheMatrixThatHasNoFactors) {
+  HostTensor host = HostTensor::From(std::vector<float>{1, 0, 0, 1, 1, 2, 2, 1}, {2, 2, 2});
+  EXPECT_CODE(linalg_cholesky(from_host(host, OpenCl())).host(), ErrorCode::kValue,
+              "(batch element 1) the factorization could not be completed because the input is not "
+              "positive-definite (the leading minor of order 2");
+  HostTensor singular = HostTensor::From(std::vector<float>{1, 2, 2, 4}, {2, 2});
+  EXPECT_CODE(linalg_inv(from_host(singular, OpenCl())).host(), ErrorCode::kValue,
+              "the input matrix is singular (the diagonal element 2 of its factor U is zero)");
+}
+
+void RunOnRanks(const char* scenario) {
+  if (std::string why = WhyNoEngine(); !why.empty()) GTEST_SKIP() << why;
+  const std::vector<std::string> command = {"/usr/bin/env",
+                                            std::string("HAMMOCK_PLUGINS=") + HAMMOCK_OPENCL_PLUGIN,
+                                            "HAMMOCK_DEVICE=opencl",
+                                            "HAMMOCK_FALLBACK=false",
+                                            HAMMOCK_DISTRIBUTED_CHILD,
+                                            scenario};
+  for (const ChildResult& result : RunRanks(2, command, 60000)) EXPECT_TRUE(Succeeded(result));
+}
+
+TEST(OpenCl, RanksExchangeData) { RunOnRanks("collectives"); }
+
+/// A wrong index is known when the kernels have run: other ranks must not get their results.
+TEST(OpenCl, OtherRanksHearOfAWrongIndex) { RunOnRanks("throws"); }
 
 TEST(OpenCl, UpdatesDonatedMemoryInPlace) {
   Tensor x = zeros({1 << 16}, f32, OpenCl());

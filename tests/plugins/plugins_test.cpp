@@ -4,8 +4,16 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <filesystem>
+#include <future>
+
+#include "distributed/ranks.h"
+#include "hammock/distributed.h"
 #include "hammock/hammock.h"
+#include "hammock/jit/to_backend.h"
 #include "hammock/lazy/plugin_adaptor.h"
+#include "plugins/status.h"
 #include "runtime/runtime.h"
 #include "support/host_backend.h"
 
@@ -103,6 +111,31 @@ TEST(CPlugin, SavesItsGraphs) {
   EXPECT_TRUE(backend.DescribeDevice(device).at(2).missing);
 }
 
+struct Doubled : Module {
+  Doubled() : Module("Doubled") {
+    weight = register_parameter("weight", tensor(std::vector<float>{1, 2, 3}));
+    define("forward(Tensor x) -> Tensor", &Doubled::forward);
+    define("sorted(Tensor x) -> Tensor", &Doubled::sorted);
+  }
+  Tensor forward(const Tensor& x) { return maximum(x * weight, x + x); }
+  Tensor sorted(const Tensor& x) { return std::get<0>(sort(x, 0)); }
+  Tensor weight;
+};
+
+TEST(CPlugin, IsADelegate) {
+  Loaded plugin(HAMMOCK_C_PLUGIN);
+  Doubled module;
+  Tensor x = tensor(std::vector<float>{-1, 1, 2});
+  module.trace("forward", {x});
+  module.trace("sorted", {x});
+  ModulePtr lowered = jit::to_backend("cdev", module, {{"forward", AnyDict()}});
+  const int64_t runs = CounterOf("cdev::Runs");
+  EXPECT_TENSOR_EQ((*lowered)(x), {-1, 2, 6}, {3});
+  EXPECT_EQ(CounterOf("cdev::Runs"), runs + 1);
+  EXPECT_CODE(jit::to_backend("cdev", module, {{"sorted", AnyDict()}}), ErrorCode::kExecute,
+              "sort is not supported");
+}
+
 TEST(CPlugin, NamesThatAreTakenAreRefused) {
   Loaded plugin(HAMMOCK_C_PLUGIN);
   EXPECT_CODE(plugins::Load(HAMMOCK_C_PLUGIN), ErrorCode::kDuplicateRegistration, "cdev");
@@ -173,6 +206,50 @@ const HammockPlugin* AdaptLater(const HammockHost* host) {
       "later-plug", "1.0", []() -> lazy::BackendImplInterface* { return later; }, host);
 }
 
+void RunOnRanks(const std::vector<std::string>& program, const std::string& says = "") {
+  if (std::string why = WhyNoEngine(); !why.empty()) GTEST_SKIP() << why;
+  std::vector<std::string> command = {"/usr/bin/env",
+                                      std::string("HAMMOCK_PLUGINS=") + HAMMOCK_REFERENCE_PLUGIN,
+                                      "HAMMOCK_DEVICE=plain"};
+  command.insert(command.end(), program.begin(), program.end());
+  for (const ChildResult& result : RunRanks(2, command, 60000)) {
+    EXPECT_TRUE(Succeeded(result));
+    EXPECT_NE(result.output.find(says), std::string::npos) << result.output;
+  }
+}
+
+TEST(Adaptor, RunsCollectives) { RunOnRanks({HAMMOCK_DISTRIBUTED_CHILD, "collectives"}); }
+TEST(Adaptor, OtherRanksHearOfAFailedRun) { RunOnRanks({HAMMOCK_DISTRIBUTED_CHILD, "throws"}); }
+
+/// This program has the library in itself: the plug-in brings a copy, which knows of no ranks.
+void RunThisOnRanks(const char* test) {
+  RunOnRanks({std::filesystem::read_symlink("/proc/self/exe"), "--gtest_also_run_disabled_tests",
+              std::string("--gtest_filter=Rank.DISABLED_") + test},
+             "[ RUN      ]");
+}
+
+TEST(Adaptor, CollectivesGoThroughTheProgram) { RunThisOnRanks("ExchangesData"); }
+TEST(Rank, DISABLED_ExchangesData) {
+  const distributed::Group world = distributed::init();
+  const auto own = static_cast<float>(world.rank() + 1);
+  EXPECT_TENSOR_EQ(distributed::all_reduce(full({2}, own)), {3, 3}, {2});
+  EXPECT_TENSOR_EQ(distributed::all_gather(full({1}, own)), {1, 2}, {2});
+}
+
+TEST(Adaptor, ErrorsOfCollectivesKeepTheirClass) { RunThisOnRanks("HearsOfAFailedRun"); }
+TEST(Rank, DISABLED_HearsOfAFailedRun) {
+  const distributed::Group world = distributed::init();
+  const bool fails = world.rank() == 1;
+  Tensor x = index_select(ones({4}), 0, full({1}, Scalar(int64_t{fails ? 9 : 1}), i64));
+  Tensor sum = distributed::all_reduce(x);
+  if (fails) {
+    EXPECT_CODE(sum.host(), ErrorCode::kIndexOutOfRange, "index_select");
+  } else {
+    EXPECT_THROW(sum.host(), distributed::RankError);
+  }
+  std::_Exit(::testing::Test::HasFailure());  // no rank waits for the other one
+}
+
 /// An asynchronous backend; never destroyed, as adapted ones live for ever.
 HostBackend& NewLater() { return *(later = new HostBackend("later", 1, true)); }
 
@@ -225,6 +302,63 @@ TEST(AsynchronousPlugin, DonationIsPassedOn) {
     any |= std::ranges::count(mask, true) > 0;
   }
   EXPECT_TRUE(any);
+}
+
+// ---- Compilation behind the caller's back
+
+/// The table of AdaptReference, whose code is compiled by a thread that begins when it is run.
+struct BackgroundCompiler {
+  static inline HammockPlugin original, table;
+
+  struct Code {
+    std::string graph, name;
+    HammockCompilation request;
+    std::promise<void> wanted;
+    std::future<HammockCompiled> compiled;
+  };
+
+  static HammockStatus Compile(void* self, const HammockCompilation* request,
+                               HammockCompiled* compiled, HammockError*) {
+    auto* code = new Code{};
+    code->graph.assign(static_cast<const char*>(request->graph.bytes), request->graph.size);
+    code->name = request->name;
+    code->request = *request;
+    code->request.graph.bytes = code->graph.data();
+    code->request.name = code->name.c_str();
+    code->request.alias_count = code->request.derived_size_count = 0;
+    code->compiled = std::async(std::launch::async, [self, code] {
+      code->wanted.get_future().wait();
+      HammockCompiled made = {};
+      made.struct_size = sizeof(made);
+      plugins::ErrorText error;
+      original.compile(self, &code->request, &made, error.c());
+      return made;
+    });
+    compiled->executable = reinterpret_cast<uintptr_t>(code);
+    return HAMMOCK_OK;
+  }
+  static HammockStatus Execute(void* self, const HammockExecution* call, HammockError* error) {
+    auto* code = reinterpret_cast<Code*>(call->executable);
+    code->wanted.set_value();
+    HammockExecution run = *call;
+    run.executable = code->compiled.get().executable;
+    return original.execute(self, &run, error);
+  }
+
+  static const HammockPlugin* Table(const HammockHost* host) {
+    original = table = *AdaptReference(host);
+    table.properties &= ~uint32_t{HAMMOCK_DIM_PARAMS};
+    table.compile = Compile;
+    table.execute = Execute;
+    table.release_executable = [](void*, HammockExecutable) {};
+    return &table;
+  }
+};
+
+TEST(AsynchronousPlugin, CompilationsMayEndLater) {
+  Loaded plugin(BackgroundCompiler::Table, "test");
+  Tensor x = tensor(std::vector<float>{1, 2}, std::nullopt, "adapted");
+  EXPECT_TENSOR_EQ(x * 3.0f, {3, 6}, {2});
 }
 
 }  // namespace

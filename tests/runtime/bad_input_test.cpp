@@ -204,6 +204,7 @@ TEST_F(BadInput, CallsByName) {
   EXPECT_CODE(CallOp("exp", {Any(x)}, {{"self", Any(x)}}), ErrorCode::kSchema);
   EXPECT_THROW(CallOp("exp", {Any(none)}), Error);
   EXPECT_CODE(CallOp("exp", {Any()}), ErrorCode::kSchema);
+  EXPECT_TRUE(CallOp("tensor_list", {Any(AnyList())}).ToList().empty());  // no output to refer to
   EXPECT_CODE(CallOp("", {}), ErrorCode::kUnknownName);
 }
 
@@ -290,6 +291,8 @@ TEST_F(BadInput, ErrorsNameTheOp) {
   EXPECT_THROW_MESSAGE(m.view({4}), ValueError, "view: ");
   EXPECT_THROW_MESSAGE(x.add_(m), ValueError, "add_: ");
   EXPECT_THROW_MESSAGE(none.exp(), ValueError, "exp: the tensor is undefined");
+  EXPECT_THROW_MESSAGE(none.item(), ValueError, "item: the tensor is undefined");
+  EXPECT_THROW_MESSAGE(none.size(0), ValueError, "size: the tensor is undefined");
   EXPECT_THROW_MESSAGE(none + none, ValueError, "add: the tensor is undefined");
   Raised raised = ErrorOf([&] { x + ones({2}, f32, "reference"); });
   int line = __LINE__ - 1;

@@ -151,6 +151,36 @@ TEST_F(Profile, HasTheGraphWithItsKernels) {
   EXPECT_EQ(run.size(), graph["kernels"].size()) << "every kernel has its time";
 }
 
+TEST_F(Profile, TellsWhatAGraphComputesAgain) {
+  config::Override budget("memory_budget", "12500");
+  profile::Start(path);
+  Tensor x = Data({32, 32}, "cpu");
+  Tensor result = [&] {  // what has a name would be a result too
+    Tensor z = matmul(x, x), y = sin(z);
+    return matmul(y, matmul(sin(matmul(y, x)), x) * z);
+  }();
+  mark_step(true);
+  profile::Stop();
+  Json graphs = Select(Read(), "name", "hammock_graph");
+  ASSERT_EQ(graphs.size(), 1u);
+  const std::string text = graphs[0]["args"]["recomputed"];
+  EXPECT_NE(text.find("computed again"), std::string::npos) << text;
+}
+
+TEST_F(Profile, TellsOfNoPlanWhereADeviceHasNone) {
+  profile::Start(path);
+  Tensor x = Data({2, 3, 4}, "reference").requires_grad_();
+  TensorsFn layer = [](const std::vector<Tensor>& in) -> std::vector<Tensor> {
+    return {exp(sum(exp(in[0]), {0, 2}))};
+  };
+  sum(checkpoint(layer, {x})[0]).backward();
+  mark_step(true);
+  profile::Stop();
+  Json graphs = Select(Read(), "name", "hammock_graph");
+  ASSERT_FALSE(graphs.empty());
+  for (const Json& graph : graphs) EXPECT_EQ(graph["args"]["recomputed"], "");
+}
+
 TEST_F(Profile, HasSpansOfAThreadOneInsideTheOther) {
   profile::Start(path);
   Tensor x = Data({4}, "cpu");

@@ -71,11 +71,12 @@ run(137 launch -n 1 sh -c "kill -9 $$")
 run(127 launch -n 1 no_such_program)
 run(2 launch -n 2)
 run(2 launch -n 0 true)
-run(1 launch -n 2 --hosts a,b true)
 file(WRITE ${FOLDER}/shell.sh "#!/bin/sh\necho \"on $1\" && exec sh -c \"$2\"\n")
 file(CHMOD ${FOLDER}/shell.sh PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE)
 run(0 launch -n 4 --hosts a,b --store ${FOLDER} --shell ${FOLDER}/shell.sh sh -c "echo \"it's $RANK, $LOCAL_RANK here\"")
 expect("${output}" "[1] on a\n" "[2] on b\n" "[3] it's 3, 1 here")
+run(0 launch -n 2 --hosts a,b --address 10.1.2.3 --shell ${FOLDER}/shell.sh sh -c "echo $HAMMOCK_DISTRIBUTED_STORE")
+expect("${output}" "[1] redis://10.1.2.3:")
 
 # A device that fails leaves what it takes to run the same again. Sanitizers stop emulated kernels.
 if(NOT SANITIZE)
@@ -222,6 +223,28 @@ expect("${output}" "# after trace" "# after expand" "maximum")
 run(0 dump graph.txt --pass expand)
 run(1 dump graph.txt --pass nothing)
 expect("${errors}" "'nothing' did not run")
+set(dot "{a_contract=[1], b_contract=[0], a_batch=[], b_batch=[]} : f32[32,32]")
+file(WRITE ${FOLDER}/late.txt "%0 = input : f32[32,32]
+%1 = dot_general %0, %0 ${dot}
+%2 = sin %1 : f32[32,32]
+%3 = dot_general %2, %0 ${dot}
+%4 = sin %3 : f32[32,32]
+%5 = dot_general %4, %0 ${dot}
+%6 = mul %5, %1 : f32[32,32]
+%7 = dot_general %2, %6 ${dot}
+return %7
+")
+set(ENV{HAMMOCK_MEMORY_BUDGET} 12500)
+run(0 dump late.txt -w loops -d cpu)
+expect("${output}" "nodes computed again: 1, for" "the planned peak is 4096 bytes lower")
+run(0 dump late.txt --pass rematerialise -d cpu)
+expect("${output}" "barrier %1")
+unset(ENV{HAMMOCK_MEMORY_BUDGET})
+run(0 dump late.txt -w loops -d cpu)
+if(output MATCHES "computed again")
+  message(FATAL_ERROR "computed again without a budget:\n${output}")
+endif()
+
 run(0 dump graph.txt -w loops -d cpu)
 expect("${output}" "# kernel 0" "load")
 run(0 dump graph.txt -w llvm -d cpu)
@@ -281,6 +304,19 @@ string(SUBSTRING "${profile}" 0 ${length} profile)
 file(WRITE ${FOLDER}/cut.json "${profile}")
 run(0 report cut.json -o cut.html)
 expect("${output}" "ends in the middle of an event")
+# Profiles of ranks, of which the second began half a second later.
+foreach(rank 0 1)
+  math(EXPR began "1700000000000000 + ${rank} * 500000")
+  file(WRITE ${FOLDER}/rank${rank}.json "[\n{\"ph\":\"M\",\"pid\":1,\"tid\":0,\"name\":\"hammock_profile\",\"args\":{\"started\":1700000000,\"started_us\":${began}}},\n"
+    "{\"ph\":\"M\",\"pid\":1,\"tid\":3,\"name\":\"thread_name\",\"args\":{\"name\":\"main\"}},\n"
+    "{\"ph\":\"X\",\"pid\":1,\"tid\":3,\"cat\":\"execute\",\"name\":\"run\",\"ts\":7,\"dur\":2,\"args\":{\"graph\":1}}\n]\n")
+endforeach()
+# When the third one began is not known.
+file(WRITE ${FOLDER}/rank2.json "[\n{\"ph\":\"X\",\"pid\":1,\"tid\":3,\"cat\":\"execute\",\"name\":\"load\",\"ts\":9,\"dur\":2}\n]\n")
+run(0 report rank0.json rank1.json rank2.json -o ranks.html)
+file(READ ${FOLDER}/ranks.html page)
+expect("${page}" "\"rank 0: main\"" "\"rank 1: main\"" "\"run\",7.0,2.0" "\"run\",500007.0,2.0" "\"load\",9.0,2.0"
+  "\"graph\":1000001")
 run(1 report graph.txt -o none.html)
 expect("${errors}" "it is no profile")
 run(1 report training.json -o no/such/folder/x.html)
@@ -302,6 +338,10 @@ if(ONNX)
   expect("${output}" "median ms")
   run(0 dump ${linear} -w graph)
   expect("${output}" "f32[batch,4]" "dot_general" "relu")
+  run(0 dump ${linear} --dim batch=5)
+  expect("${output}" "# after" "f32[5,4]")
+  run(0 dump ${linear} -w loops -d cpu)
+  expect("${output}" "# kernel")
   run(0 inspect ${linear})
   expect("${output}" "opset 21 of ai.onnx" "input x : f32[batch,4]" "MatMul")
   if(LLVM)

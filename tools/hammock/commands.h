@@ -29,7 +29,8 @@ int Devices(const DevicesOptions& options);
 struct LaunchOptions {
   int ranks = 1;
   std::string hosts;          ///< "a,b"; empty: this one; ranks are spread over them in blocks
-  std::string store;          ///< folder that all hosts see; empty: a temporary one
+  std::string store;          ///< folder that all hosts see, or redis://host:port
+  std::string address;        ///< of this host, for the others; empty: its name
   std::string shell = "ssh";  ///< runs a command line on a host
   std::vector<std::string> program;  ///< and its arguments
 };
@@ -109,7 +110,7 @@ struct NewBackendOptions {
 int NewBackend(const NewBackendOptions& options);
 
 struct ReportOptions {
-  std::string profile;
+  std::vector<std::string> profiles;  ///< several: of ranks, in their order
   std::string output;
 };
 int Report(const ReportOptions& options);

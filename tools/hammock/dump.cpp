@@ -5,6 +5,7 @@
 #include <iostream>
 
 #include "commands.h"
+#include "hammock/compiler/describe_schedule.h"
 #include "hammock/config.h"
 #include "hammock/error.h"
 #include "hammock/inspect.h"
@@ -37,6 +38,10 @@ void PrintKernels(const Graph& graph, const Device& device) {
     std::cout << fmt::format("# {}{}: {} nodes, {} kernels, {} bytes at most\n", part.device,
                              part.fallback ? " (fallback)" : "", part.info.graph.size(),
                              part.info.kernels.size(), part.info.peak_bytes);
+    if (!part.info.kernels.empty()) {  // else it has no schedule
+      auto again = compiler::FindRecomputation(part.info.graph);
+      if (!again.nodes.empty()) std::cout << "# " << again.to_string() << "\n";
+    }
     for (size_t i = 0; i < part.info.kernels.size(); ++i) {
       const lazy::KernelInfo& kernel = part.info.kernels[i];
       std::cout << fmt::format("\n# kernel {}: {} ({}), {} bytes, {} flops\n{}", i, kernel.name,
@@ -50,7 +55,9 @@ void PrintKernels(const Graph& graph, const Device& device) {
 
 int Dump(const DumpOptions& options) {
   Device device = options.device.empty() ? Device() : Device(options.device);
-  Graph graph = LoadModel(options.model, Needs::kGraph, ParseDims(options.dims)).graph;
+  const bool as_given = options.what == "graph" || options.what == "dot";
+  const Needs needs = as_given ? Needs::kGraph : Needs::kSizedGraph;
+  Graph graph = LoadModel(options.model, needs, ParseDims(options.dims)).graph;
   if (options.what == "graph") {
     std::cout << ToText(graph, {.locations = true});
   } else if (options.what == "dot") {

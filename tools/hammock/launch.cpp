@@ -14,9 +14,11 @@
 #include <cstring>
 #include <filesystem>
 #include <iostream>
+#include <optional>
 #include <stdexcept>
 
 #include "commands.h"
+#include "store_server.h"
 
 namespace hammock::tool {
 
@@ -126,36 +128,48 @@ int CodeOf(const Rank& rank) {
   return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-/// A folder for ranks to meet in.
-class MeetingFolder {
+std::string HostName() {
+  char name[256] = {};
+  gethostname(name, sizeof(name) - 1);
+  return name;
+}
+
+/// Where ranks meet: as the options say; else ranks of this host in a folder, those of several at
+/// this program.
+class MeetingPlace {
  public:
-  explicit MeetingFolder(const LaunchOptions& options) : path_(options.store) {
-    if (!path_.empty()) return;
+  explicit MeetingPlace(const LaunchOptions& options) : store_(options.store) {
+    if (!store_.empty()) return;
     if (!options.hosts.empty()) {
-      throw std::runtime_error(
-          "launch: ranks on several hosts need --store, a folder that all see");
+      server_.emplace();
+      const std::string& address = options.address.empty() ? HostName() : options.address;
+      store_ = fmt::format("redis://{}:{}", address, server_->port());
+      return;
     }
-    path_ = (std::filesystem::temp_directory_path() / "hammock-launch-XXXXXX").string();
-    if (!mkdtemp(path_.data())) throw std::runtime_error("launch: '" + path_ + "' cannot be made");
-    own_ = true;
+    folder_ = (std::filesystem::temp_directory_path() / "hammock-launch-XXXXXX").string();
+    if (!mkdtemp(folder_.data())) {
+      throw std::runtime_error("launch: '" + folder_ + "' cannot be made");
+    }
+    store_ = folder_;
   }
-  ~MeetingFolder() {
+  ~MeetingPlace() {
     std::error_code none;
-    if (own_) std::filesystem::remove_all(path_, none);
+    if (!folder_.empty()) std::filesystem::remove_all(folder_, none);
   }
-  MeetingFolder(const MeetingFolder&) = delete;
-  MeetingFolder& operator=(const MeetingFolder&) = delete;
-  const std::string& path() const { return path_; }
+  MeetingPlace(const MeetingPlace&) = delete;
+  MeetingPlace& operator=(const MeetingPlace&) = delete;
+  const std::string& store() const { return store_; }
 
  private:
-  std::string path_;
-  bool own_ = false;
+  std::string store_;
+  std::string folder_;  // empty: it is not this program's
+  std::optional<StoreServer> server_;
 };
 
 }  // namespace
 
 int Launch(const LaunchOptions& options) {
-  MeetingFolder folder(options);
+  MeetingPlace place(options);
   const std::vector<std::string> hosts = HostsIn(options.hosts);
   const auto count = static_cast<size_t>(options.ranks);
   const size_t each = (count + hosts.size() - 1) / hosts.size();
@@ -163,7 +177,7 @@ int Launch(const LaunchOptions& options) {
   for (size_t i = 0; i < count; ++i) {
     const std::vector<std::string> variables = {
         fmt::format("RANK={}", i), fmt::format("WORLD_SIZE={}", count),
-        fmt::format("LOCAL_RANK={}", i % each), "HAMMOCK_DISTRIBUTED_STORE=" + folder.path()};
+        fmt::format("LOCAL_RANK={}", i % each), "HAMMOCK_DISTRIBUTED_STORE=" + place.store()};
     if (options.hosts.empty()) {
       ranks.push_back(Start(variables, options.program));
     } else {

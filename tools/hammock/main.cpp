@@ -129,7 +129,11 @@ void AddLaunching(CLI::App& app, AllOptions& all, int& result) {
       ->check(CLI::PositiveNumber)
       ->required();
   launch->add_option("--hosts", all.launch.hosts, "Hosts, separated by commas; else this one");
-  launch->add_option("--store", all.launch.store, "A folder that all hosts see, to meet in");
+  launch->add_option("--store", all.launch.store,
+                     "Where to meet: a folder that all hosts see, or redis://HOST:PORT; else at "
+                     "this program");
+  launch->add_option("--address", all.launch.address,
+                     "Of this host, by which the others find this program; else its name");
   launch->add_option("--shell", all.launch.shell, "Runs a command line on a host")
       ->capture_default_str();
   launch->prefix_command();  // all that follows is the program's
@@ -186,7 +190,10 @@ void AddReading(CLI::App& app, AllOptions& all, int& result) {
 
   CLI::App* report =
       Add(app, "report", "Make one HTML page of a profile", all.report, Report, result);
-  report->add_option("PROFILE", all.report.profile, "Written with HAMMOCK_PROFILE_FILE=...")
+  report
+      ->add_option("PROFILE", all.report.profiles,
+                   "Written with HAMMOCK_PROFILE_FILE=...; those of several ranks, in their order, "
+                   "on one time line")
       ->required();
   report->add_option("-o,--output", all.report.output, "The page to write")->required();
 }

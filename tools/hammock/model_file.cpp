@@ -121,7 +121,11 @@ Model LoadModel(const std::string& path, Needs needs, const DimSizes& dims) {
     DeclareArguments(model, dims);
     return model;
   }
-  TraceFree(path, *model.module, dims);
+  if (needs == Needs::kSizedGraph && IsOnnx(path)) {
+    onnx::trace(*model.module, {.dims = dims, .free = false});
+  } else {
+    TraceFree(path, *model.module, dims);
+  }
   const Method& forward = model.module->method("forward");
   model.delegated = !forward.forwards_to.empty();
   const auto& arguments = forward.schema.arguments();

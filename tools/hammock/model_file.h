@@ -41,8 +41,8 @@ ModulePtr LoadModule(const std::string& path);
 /// Makes `forward` of an ONNX file a graph with free dims; others are left alone.
 void TraceFree(const std::string& path, Module& module, const DimSizes& dims);
 /// NotSupported where `forward` is no graph, nor a delegate's of which the graph is known, unless
-/// any will do.
-enum class Needs { kGraph, kForward };
+/// any will do. Dims of an ONNX file that are free have sizes where passes are to be shown.
+enum class Needs { kGraph, kSizedGraph, kForward };
 Model LoadModel(const std::string& path, Needs needs = Needs::kGraph, const DimSizes& dims = {});
 
 struct InputOptions {

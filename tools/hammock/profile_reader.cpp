@@ -38,7 +38,12 @@ void AddMetadata(Profile& profile, const Json& event) {
   Json args = ArgsOf(event);
   if (name == "thread_name") profile.thread_names[IntOf(event, "tid")] = TextOf(args, "name");
   if (name == "process_name" && profile.program.empty()) profile.program = TextOf(args, "name");
-  if (name == "hammock_profile") profile.started = IntOf(args, "started");
+  if (name == "hammock_profile") {
+    profile.started = IntOf(args, "started");
+    profile.started_us = args.contains("started_us")
+                             ? static_cast<double>(IntOf(args, "started_us"))
+                             : static_cast<double>(profile.started) * 1e6;
+  }
   if (name == "hammock_left_out") profile.left_out += IntOf(args, "events");
   if (name == "hammock_graph") profile.graphs.push_back(std::move(args));
 }
@@ -103,6 +108,63 @@ Profile ParseProfile(const std::string& text, const std::string& path) {
   std::stable_sort(profile.spans.begin(), profile.spans.end(),
                    [](const ProfileSpan& a, const ProfileSpan& b) { return a.start < b.start; });
   return profile;
+}
+
+namespace {
+
+constexpr int64_t kOfRank = 1'000'000;  // numbers of threads and graphs, which ranks have many of
+
+/// `key` of what a rank wrote, as a number that no other rank has.
+void MakeDistinct(Json& args, const char* key, int64_t rank) {
+  if (args.contains(key)) args[key] = IntOf(args, key) + rank * kOfRank;
+}
+
+void AddRank(Profile& all, Profile profile, int64_t rank, double shift) {
+  const std::string of_rank = "rank " + std::to_string(rank) + ": ";
+  for (ProfileSpan& span : profile.spans) {
+    span.thread += rank * kOfRank;
+    span.start += shift;
+    MakeDistinct(span.args, "graph", rank);
+    all.spans.push_back(std::move(span));
+  }
+  for (auto& [thread, name] : profile.thread_names) {
+    all.thread_names[thread + rank * kOfRank] = of_rank + name;
+  }
+  for (auto& [device, samples] : profile.memory) {
+    for (MemorySample& sample : samples) sample.time += shift;
+    all.memory[of_rank + device] = std::move(samples);
+  }
+  for (Miss& miss : profile.misses) {
+    miss.time += shift;
+    all.misses.push_back(std::move(miss));
+  }
+  for (Json& graph : profile.graphs) {
+    MakeDistinct(graph, "graph", rank);
+    all.graphs.push_back(std::move(graph));
+  }
+  all.left_out += profile.left_out;
+  all.cut = all.cut || profile.cut;
+  all.end = std::max(all.end, profile.end + shift);
+}
+
+}  // namespace
+
+Profile MergeRanks(std::vector<Profile> ranks) {
+  Profile all;
+  all.program = ranks[0].program;
+  for (const Profile& profile : ranks) {
+    if (profile.started_us <= 0) continue;
+    if (all.started_us > 0 && all.started_us <= profile.started_us) continue;
+    all.started = profile.started;
+    all.started_us = profile.started_us;
+  }
+  for (size_t i = 0; i < ranks.size(); ++i) {
+    const double shift = ranks[i].started_us > 0 ? ranks[i].started_us - all.started_us : 0;
+    AddRank(all, std::move(ranks[i]), static_cast<int64_t>(i), shift);
+  }
+  std::ranges::stable_sort(all.spans, {}, &ProfileSpan::start);
+  std::ranges::stable_sort(all.misses, {}, &Miss::time);
+  return all;
 }
 
 std::map<std::pair<int64_t, int64_t>, KernelTimes> TimesOfKernels(const Profile& profile) {

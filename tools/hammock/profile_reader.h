@@ -34,7 +34,8 @@ struct Miss {
 
 struct Profile {
   std::string program;
-  int64_t started = 0;  ///< seconds since 1970; 0: unknown
+  int64_t started = 0;    ///< seconds since 1970; 0: unknown
+  double started_us = 0;  ///< the same in microseconds
   int64_t left_out = 0;
   bool cut = false;  ///< the file ends in the middle of an event
   std::map<int64_t, std::string> thread_names;
@@ -47,6 +48,11 @@ struct Profile {
 
 /// ValueError where it is no profile. A file that was cut is read up to there.
 Profile ParseProfile(const std::string& text, const std::string& path);
+
+/// The profiles of the ranks of a program, at least one, on one time line, by their hosts' clocks;
+/// one whose start is not known begins with the first. Threads, devices and graphs are those of a
+/// rank: "rank 1: main".
+Profile MergeRanks(std::vector<Profile> ranks);
 
 /// How often a kernel ran, and how long.
 struct KernelTimes {

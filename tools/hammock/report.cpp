@@ -97,6 +97,14 @@ bool IsWhole(const Json& graph) {
   return true;
 }
 
+/// "rank 1: main" -> {1, it is not main}
+std::pair<int, bool> KeyOfThread(const std::string& name) {
+  const bool of_rank = name.starts_with("rank ");
+  const size_t colon = of_rank ? name.find(": ") : std::string::npos;
+  if (colon == std::string::npos) return {0, name != "main"};
+  return {std::atoi(name.c_str() + 5), name.substr(colon + 2) != "main"};
+}
+
 /// Spans of a thread with how deep they are nested: [category, name, start, duration, depth, args].
 /// The longest are kept where there are very many.
 Json ThreadsOf(const Profile& profile, int64_t* left_out) {
@@ -130,9 +138,10 @@ Json ThreadsOf(const Profile& profile, int64_t* left_out) {
         {{"name", name == profile.thread_names.end() ? std::to_string(id) : name->second},
          {"spans", std::move(spans)}});
   }
-  // The program's own thread first.
-  std::stable_partition(result.begin(), result.end(),
-                        [](const Json& thread) { return thread["name"] == "main"; });
+  // The program's own thread first; ranks stay in their order.
+  std::stable_sort(result.begin(), result.end(), [](const Json& a, const Json& b) {
+    return KeyOfThread(a["name"]) < KeyOfThread(b["name"]);
+  });
   return result;
 }
 
@@ -288,7 +297,11 @@ std::string FilesThatEndIn(std::string_view ending) {
 }  // namespace
 
 int Report(const ReportOptions& options) {
-  Profile profile = ParseProfile(ReadFile(options.profile), options.profile);
+  std::vector<Profile> profiles;
+  for (const std::string& path : options.profiles) {
+    profiles.push_back(ParseProfile(ReadFile(path), path));
+  }
+  Profile profile = profiles.size() == 1 ? std::move(profiles[0]) : MergeRanks(std::move(profiles));
   Json data = ReportData(profile);
   // The data last: it may hold anything, also the marks.
   std::string page = Replace(FilesThatEndIn(".html"), "/*STYLE*/", FilesThatEndIn(".css"));

@@ -1,6 +1,7 @@
 #pragma once
 /// Where the buffers of a schedule lie: inputs and outputs have memory of their own, all others
-/// share one arena in which those that live at different times overlap.
+/// share one arena in which those that live at different times overlap, and results of kernels take
+/// the memory of operands that die with them.
 
 #include <cstdint>
 #include <vector>
@@ -29,7 +30,9 @@ void Fields(Io& io, MemoryPlan& plan) {
 /// the last of those that may run at the same time; empty where each runs alone.
 HAMMOCK_API MemoryPlan PlanMemory(const Schedule& schedule, const std::vector<int64_t>& scratch,
                                   const std::vector<int>& group_last = {});
-/// The same at sizes at which the buffers have these bytes.
+/// The same at other sizes than the schedule's own, at which the buffers have these bytes. No
+/// result takes the memory of an operand: accesses of kernels are known at the schedule's own sizes
+/// only.
 HAMMOCK_API MemoryPlan PlanMemory(const Schedule& schedule, const BufferMap<int64_t>& bytes,
                                   const std::vector<int64_t>& scratch,
                                   const std::vector<int>& group_last);

@@ -13,6 +13,7 @@
 /// short), to_i64 and to_u64 (of doubles; what no integer holds becomes the smallest one), which
 /// the program that includes it defines.
 
+#include <functional>
 #include <map>
 #include <string>
 #include <string_view>
@@ -58,6 +59,10 @@ class HAMMOCK_API ScalarText {
   std::string ToMemory(const std::string& value, DType dtype);
   /// A value from the 64 bits that hold it in their lowest bytes.
   std::string FromBits(const std::string& bits, DType dtype);
+  /// An instruction of a kernel that only computes (kScalar, kCast, kBitcast); `operand(k)` is the
+  /// text of its operand k.
+  std::string Computed(const Kernel& kernel, const Instr& instr,
+                       const std::function<std::string(int k)>& operand);
   /// `sum` is the value before `x`.
   std::string Combine(ReduceFn fn, DType dtype, const std::string& sum, const std::string& x);
   std::string Identity(ReduceFn fn, DType dtype);

@@ -80,7 +80,8 @@ void Fields(Io& io, Schedule& schedule) {
 }
 
 /// The passes that a graph needs before it is scheduled: arg_max and arg_min become reductions, and
-/// every reduction one over a single dim.
+/// every reduction one over a single dim. With `memory_budget`, cheap values are computed again
+/// instead of kept.
 HAMMOCK_API std::vector<Pass> SchedulePasses();
 
 /// Whether a node becomes a part of kernels. All others are calls, which a backend runs by code of
@@ -88,9 +89,10 @@ HAMMOCK_API std::vector<Pass> SchedulePasses();
 HAMMOCK_API bool IsInKernels(const Graph& graph, NodeId node);
 
 /// `aligned_outputs`: results begin at multiples of 64 bytes, so that they may be written past the
-/// caches. `epilogues`: calls of products may run kernels on parts of their results.
+/// caches. `epilogues`: calls of products may run kernels on parts of their results. `rows_apart`:
+/// work on the results of long reductions and on inputs of their size becomes kernels of its own.
 HAMMOCK_API Schedule MakeSchedule(const Graph& graph, bool aligned_outputs = true,
-                                  bool epilogues = true);
+                                  bool epilogues = true, bool rows_apart = false);
 
 HAMMOCK_API BufferMap<int64_t> BytesOf(const Schedule& schedule);
 

@@ -1,7 +1,7 @@
 #pragma once
-/// Engines: libraries that move bytes between the ranks of a group. Hammock's own is
-/// `libhammock-gloo.so`; a library of yours fills this interface and calls RegisterEngine, and the
-/// option `distributed.engine` chooses it.
+/// Engines: libraries that move bytes between the ranks of a group. Hammock's own are
+/// `libhammock-gloo.so` and `libhammock-mpi.so`; a library of yours fills this interface and calls
+/// RegisterEngine, and the option `distributed.engine` chooses it.
 
 #include <chrono>
 #include <cstddef>
@@ -59,10 +59,11 @@ class Engine {
   virtual void Broadcast(void* data, size_t bytes, int root, uint32_t tag) = 0;
   /// Sends `in` to rank `to` and receives `out` from rank `from`; -1: does not.
   virtual void Permute(const void* in, int to, void* out, int from, size_t bytes, uint32_t tag) = 0;
-  /// The engine's own reductions, in place; false where it has none for these elements. Then they
-  /// are made of the calls above, each element in the order of ranks. The bits of a result must
-  /// not differ between runs.
-  virtual bool AllReduce(void*, size_t /*count*/, DType, Reduction, uint32_t /*tag*/) {
+  /// The engine's own reductions; false where it has none for these elements. Then they are made of
+  /// the calls above, each element in the order of ranks. The bits of a result must not differ
+  /// between runs. `in` and `out` may be the same.
+  virtual bool AllReduce(const void* /*in*/, void* /*out*/, size_t /*count*/, DType, Reduction,
+                         uint32_t /*tag*/) {
     return false;
   }
   /// Ends all connections: calls that wait throw, here and on the other ranks.

@@ -34,6 +34,9 @@ HAMMOCK_API std::tuple<Tensor, Tensor> qr(const Tensor& self, bool some = true, 
 HAMMOCK_API std::tuple<Tensor, Tensor> linalg_eigh(const Tensor& self,
                                                    const std::string& UPLO = "L", HAMMOCK_AT);
 HAMMOCK_API Tensor linalg_eigvalsh(const Tensor& self, const std::string& UPLO = "L", HAMMOCK_AT);
+/// (eigenvalues, eigenvectors as columns) of any square matrix, both complex, in no order.
+HAMMOCK_API std::tuple<Tensor, Tensor> linalg_eig(const Tensor& self, HAMMOCK_AT);
+HAMMOCK_API Tensor linalg_eigvals(const Tensor& self, HAMMOCK_AT);
 HAMMOCK_API std::tuple<Tensor, Tensor> symeig(const Tensor& self, bool eigenvectors = false,
                                               bool upper = true, HAMMOCK_AT);
 /// (U, S, Vh) with U @ diag(S) @ Vh == A and S descending.

@@ -9,8 +9,8 @@
 
 namespace hammock {
 
-// Polynomials of degree `n`; those of a negative degree are 0. The shifted ones are those of
-// 2 x - 1.
+// Polynomials of degree `n`, which is at most 4096; those of a negative degree are 0. The shifted
+// ones are those of 2 x - 1.
 #define HAMMOCK_POLYNOMIALS(X)      \
   X(chebyshev_polynomial_t)         \
   X(chebyshev_polynomial_u)         \

@@ -19,7 +19,7 @@ HAMMOCK_API Tensor i1e(const Tensor& self, HAMMOCK_AT);
 /// Regularised incomplete gamma functions, lower and upper: igamma(a, x) + igammac(a, x) is 1.
 HAMMOCK_API Tensor igamma(const Tensor& self, const Tensor& other, HAMMOCK_AT);
 HAMMOCK_API Tensor igammac(const Tensor& self, const Tensor& other, HAMMOCK_AT);
-/// Logarithm of the multivariate gamma function of dimension `p`.
+/// Logarithm of the multivariate gamma function of dimension `p`, from 1 to 4096.
 HAMMOCK_API Tensor mvlgamma(const Tensor& self, int64_t p, HAMMOCK_AT);
 /// Hurwitz zeta function: the sum of (other + k) ** -self for k from 0.
 HAMMOCK_API Tensor zeta(const TensorArg& self, const TensorArg& other, HAMMOCK_AT);

@@ -21,7 +21,8 @@ HAMMOCK_API Tensor linalg_tensorinv(const Tensor& A, int64_t ind = 2, HAMMOCK_AT
 /// X with tensordot(A, X, X.dim()) == B; `dims` of A are moved to its end first.
 HAMMOCK_API Tensor linalg_tensorsolve(const Tensor& A, const Tensor& B,
                                       const std::optional<Dims>& dims = std::nullopt, HAMMOCK_AT);
-/// Powers 0 to N - 1 of each element, along a new last dim; N is the last size if absent.
+/// Powers 0 to N - 1 of each element, along a new last dim; N is the last size if absent, and at
+/// most 32768.
 HAMMOCK_API Tensor linalg_vander(const Tensor& x, std::optional<int64_t> N = std::nullopt,
                                  HAMMOCK_AT);
 /// Of a vector; powers decrease unless `increasing`.

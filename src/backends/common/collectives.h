@@ -1,15 +1,34 @@
 #pragma once
 
 #include <span>
+#include <string>
 
-#include "hammock/ir/graph.h"
+#include "distributed/group.h"
+#include "hammock/lazy/collectives.h"
 
 namespace hammock {
 
 /// The primitives between the ranks of a group.
 std::span<const OpDef* const> CollectiveOps();
 
-/// Runs the node of a collective on row-major elements in host memory. `in` has the type `type`.
-void RunCollective(const GraphNode& node, const Shape& type, const void* in, void* out);
+/// Whether the graph, or a body in it, has some.
+bool HasCollectives(const Graph& graph);
+
+/// "all_reduce [at train.cpp:7]"
+std::string DescribeCollective(const GraphNode& node);
+
+/// The ranks that a rank sends to and receives from in a `collective_permute`; -1: none.
+struct Partners {
+  int to = -1, from = -1;
+};
+Partners PartnersOf(const GraphNode& permute, int rank);
+
+/// ValueError if the node was recorded for another number of ranks.
+void CheckRanks(const GraphNode& node, const distributed::Group::State& group);
+
+/// The same as that of hammock/lazy/collectives.h, where `scratch` has CollectiveScratch bytes.
+void RunCollective(const GraphNode& node, const Shape& type, const void* in, void* out,
+                   char* scratch);
+int64_t CollectiveScratch(const GraphNode& node, const Shape& type);
 
 }  // namespace hammock

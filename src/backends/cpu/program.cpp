@@ -22,6 +22,7 @@
 #include "base/tools.h"
 #include "compiler/effects.h"
 #include "compiler/loops/kernel_builder.h"
+#include "compiler/loops/rematerialise.h"
 #include "compiler/passes/narrow_matmuls.h"
 #include "compiler/passes/remove_dead.h"
 #include "compiler/passes/split_reductions.h"
@@ -68,14 +69,20 @@ std::vector<int64_t> WorkOf(std::span<const std::shared_ptr<const PreparedComman
 }  // namespace
 
 std::vector<Pass> CpuPasses() {
-  return {
+  std::vector<Pass> passes = {
       {"expand_short_attention", ExpandShortAttention},
       {"split_reductions", SplitReductions},
       {"narrow_matmuls",
        [](Graph g) { return NarrowMatMuls(std::move(g), GainsByNarrowOperands); }},
       {"remove_dead", RemoveDead},
       {"keep_channels_last", KeepChannelsLast},
+      {"narrow_convolutions",
+       [](Graph g) { return RemoveDead(NarrowByteConvolutions(std::move(g))); }},
   };
+  for (Pass& pass : compiler::RematerialisePasses(/*epilogues=*/true)) {
+    passes.push_back(std::move(pass));
+  }
+  return passes;
 }
 
 Graph RewriteForCpu(const Graph& graph) {
@@ -185,9 +192,13 @@ void Program::Finish(const BufferMap<int64_t>& bytes, const SavedProgram* saved)
   ChooseWorkers();
   std::vector<int64_t> scratch = ScratchOfCommands();
   // Threads that share a kernel have scratch memory each, so their number may change the plan.
-  plan_ = saved && saved->scratch == scratch
-              ? saved->plan
-              : compiler::PlanMemory(*schedule_, bytes, scratch, facts_->group_last);
+  if (saved && saved->scratch == scratch) {
+    plan_ = saved->plan;
+  } else if (sized_) {
+    plan_ = compiler::PlanMemory(*schedule_, bytes, scratch, facts_->group_last);
+  } else {
+    plan_ = compiler::PlanMemory(*schedule_, scratch, facts_->group_last);
+  }
   FindOverlap(bytes);
   for (size_t i = 0; i < commands_.size(); ++i) {
     if (commands_[i]->packed_input >= 0)

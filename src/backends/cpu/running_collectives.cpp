@@ -19,7 +19,7 @@ constinit const metrics::DeclaredCounter kOverlapped({
 RunningCollectives::~RunningCollectives() {
   if (!thread_.joinable()) return;
   // After an error others may never send what is waited for: ranks close their connections.
-  if (any() && rounds_) rounds_->Fail("its step failed");
+  if (any() && agreements_) agreements_->Fail("its step failed");
   {
     std::lock_guard lock(mutex_);
     closed_ = true;
@@ -31,7 +31,7 @@ RunningCollectives::~RunningCollectives() {
 void RunningCollectives::Start(size_t command, std::vector<Range> reads, std::vector<Range> writes,
                                std::function<void()> run) {
   if (!thread_.joinable()) {
-    rounds_ = distributed::StepRounds::Running();
+    agreements_ = distributed::StepAgreements::Running();
     thread_ = std::thread([this] { Work(); });
   }
   metrics::Get<kOverlapped>().Add(1);
@@ -44,7 +44,7 @@ void RunningCollectives::Start(size_t command, std::vector<Range> reads, std::ve
 }
 
 void RunningCollectives::Work() {
-  distributed::StepRounds::Scope scope(rounds_);
+  distributed::StepAgreements::Scope scope(agreements_);
   std::unique_lock lock(mutex_);
   for (;;) {
     changed_.wait(lock, [&] { return closed_ || !queue_.empty(); });

@@ -18,7 +18,7 @@
 #include <vector>
 
 namespace hammock::distributed {
-class StepRounds;
+class StepAgreements;
 }
 
 namespace hammock::cpu {
@@ -66,7 +66,7 @@ class RunningCollectives {
   std::deque<Entry> running_;  // as far as the run knows; the thread reads entries that it takes
   size_t awaited_ = 0;         // how many the run has waited for
   std::thread thread_;
-  distributed::StepRounds* rounds_ = nullptr;
+  distributed::StepAgreements* agreements_ = nullptr;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Entry*> queue_;  // guarded, like those below

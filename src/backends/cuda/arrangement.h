@@ -54,6 +54,7 @@ struct Arrangement {
     LocationId location = 0;
   };
   std::vector<Command> commands;
+  bool has_collectives = false;  // then no CUDA graph is made: what they do differs between runs
   int fault_count = 0;
   std::vector<bool> is_guarded;  // by command: its group has a variant that reads the run's word
   size_t gathers_before = 0;     // the command in front of which that word is set

@@ -22,6 +22,7 @@
 #include "base/process_exit.h"
 #include "base/throw.h"
 #include "hammock/config.h"
+#include "hammock/lazy/device_exchange.h"
 #include "hammock/lazy/saved_computation.h"
 #include "hammock/metrics.h"
 #include "ir/graph_sizes.h"
@@ -60,7 +61,7 @@ using lazy::ComputationPtr;
 
 constexpr int8_t kType = 4;
 
-class Backend : public lazy::BackendImplInterface {
+class Backend : public lazy::BackendImplInterface, public lazy::DeviceExchange {
  public:
   Backend(std::vector<std::shared_ptr<Machine>> machines, const std::string& name, int8_t type)
       : type_(std::make_shared<Type>(name, type)) {
@@ -142,6 +143,49 @@ class Backend : public lazy::BackendImplInterface {
       target.KeepUntil(event, from);
       return std::make_shared<DeviceData>(to, data->shape(), target.checks, std::move(block),
                                           std::move(event));
+    });
+  }
+
+  // ---- Exchange with other libraries
+
+  void ComeAfter(const BackendDevice& device, DeviceExchange::Stream stream) const override {
+    DeviceState& state = StateOf(device);
+    state.Guarded([&] { state.machine->ComeAfterForeign(stream); });
+  }
+  void LetComeAfter(const BackendDevice& device, DeviceExchange::Stream stream) const override {
+    DeviceState& state = StateOf(device);
+    state.Guarded([&] { state.machine->LetForeignComeAfter(stream); });
+  }
+  int64_t alignment() const override { return 256; }
+  BackendDataPtr Borrow(uint64_t memory, const Shape& shape, const BackendDevice& device,
+                        Callback<void()> release) const override {
+    DeviceState& state = StateOf(device);
+    return state.Guarded([&] {
+      auto block = std::make_shared<Block>(memory, shape.bytes(), state.machine->Stream(),
+                                           std::move(release));
+      return std::make_shared<DeviceData>(device, shape, state.checks, std::move(block),
+                                          state.machine->RecordEvent());
+    });
+  }
+  Lent Lend(BackendDataPtr data) const override {
+    const DeviceData& held = DataOf(data, "lend");
+    DeviceState& state = StateOf(data->device());
+    return state.Guarded([&]() -> Lent {
+      BlockPtr block = held.block();
+      // The data and `block` itself are its only holders.
+      const bool alone =
+          block && data.use_count() == 1 && block.use_count() == 2 && !block->is_shared();
+      if (held.event()) state.machine->ComeAfter(*held.event());  // of another thread's stream
+      if (!alone) block = Copied(state, held);
+      return {block->address, block};
+    });
+  }
+  void TakeBack(Lent lent, const BackendDevice& device,
+                DeviceExchange::Stream stream) const override {
+    DeviceState& state = StateOf(device);
+    state.Guarded([&] {
+      state.machine->ComeAfterForeign(stream);
+      std::static_pointer_cast<Block>(lent.holder)->uses.Note(*state.machine->RecordEvent());
     });
   }
 
@@ -338,6 +382,20 @@ class Backend : public lazy::BackendImplInterface {
     return std::make_shared<FailureDump>(
         graph.dim_params.empty() ? graph : AtSizes(graph, computation.sizes()), std::move(program),
         std::move(inputs));
+  }
+
+  /// On the calling thread's stream, which comes after the value.
+  static BlockPtr Copied(DeviceState& state, const DeviceData& held) {
+    const int64_t bytes = held.shape().bytes();
+    BlockPtr copy = state.Take(bytes, "lend", lazy::DerivedBytes(held.device()));
+    if (const NumberBytes* number = held.number()) {
+      state.Upload(copy->address, number->data(), bytes);
+    } else {
+      state.machine->Copy(copy->address, held.address(), bytes);
+    }
+    std::shared_ptr<Event> event = state.machine->RecordEvent();
+    if (BlockPtr source = held.block()) source->uses.Note(*event);
+    return copy;
   }
 
   const DeviceData& DataOf(const BackendDataPtr& data, const char* what) const {

@@ -156,6 +156,10 @@ class Execution {
     for (const SliceStart& start : program_.starts()) {
       program_.CheckStart(start, NumberOf(arguments_[start.input]));
     }
+    if (program_.has_collectives()) {
+      // See CheckBeforeExchange.
+      for (const BackendDataPtr& argument : arguments_) argument->WaitReady();
+    }
     const Failures failures(state_, program_, arguments_);
     TakeOutputs(failures);
     const BlockPtr arena = TakeArena(slots);
@@ -224,6 +228,8 @@ class Execution {
         block->Share();
       } else if (taken_[i] >= 0) {
         block = BlockOf(arguments_, taken_[i]);
+        // Steps queued behind find it held by the argument and the result, and may write it too.
+        block->EndSharing();
       } else {
         block = state_.Take(request_.computation.result_shapes()[i].bytes(), "output", others_);
       }
@@ -239,8 +245,8 @@ class Execution {
     for (size_t i = 0; i < donated.size(); ++i) {
       if (!donated[i]) continue;
       BlockPtr block = BlockOf(arguments_, static_cast<int>(i));
-      donated[i] =
-          block && (!block->is_shared() || block.use_count() == 2);  // its data's, and this one
+      donated[i] = block && !block->is_borrowed() &&
+                   (!block->is_shared() || block.use_count() == 2);  // its data's, and this one
     }
     return program_.donations(failures.may_fail()).Match(donated);
   }

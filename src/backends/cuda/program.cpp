@@ -5,6 +5,7 @@
 #include <numeric>
 #include <utility>
 
+#include "backends/common/collectives.h"
 #include "backends/cuda/arrangement.h"
 #include "backends/cuda/calls/device_kernel.h"
 #include "backends/cuda/concurrent_commands.h"
@@ -141,6 +142,7 @@ const Graph& Program::graph() const { return arrangement_->graph; }
 const compiler::Schedule& Program::schedule() const { return arrangement_->schedule; }
 const std::vector<int>& Program::group_last() const { return arrangement_->group_last; }
 int Program::fault_count() const { return arrangement_->fault_count; }
+bool Program::has_collectives() const { return arrangement_->has_collectives; }
 const std::vector<SliceStart>& Program::starts() const { return arrangement_->starts; }
 const std::vector<compiler::OutputSource>& Program::outputs() const {
   return arrangement_->outputs;
@@ -185,6 +187,7 @@ std::shared_ptr<PreparedCommand> Program::PreparedCall(const Graph& graph, NodeI
 
 void Program::PrepareCommands(bool body) {
   const size_t count = schedule().commands.size();
+  arrangement_->has_collectives = HasCollectives(graph());
   arrangement_->commands.resize(count);
   arrangement_->order.resize(count);
   std::iota(arrangement_->order.begin(), arrangement_->order.end(), 0);

@@ -105,6 +105,8 @@ class Program {
   int kernels() const;
   /// The number of words in which a run notes faults. If there are any, CheckFaults must be called.
   int fault_count() const;
+  /// Whether a run sends to other ranks what it computes.
+  bool has_collectives() const;
 
   const std::vector<SliceStart>& starts() const;
   /// Throws the error of a slice that cannot begin at `value`, as CheckFaults does.
@@ -209,6 +211,9 @@ class Program {
   /// Sets the run's word if that is due in front of the group that begins with command `i`.
   void Gather(size_t i, const Memory& memory) const;
   bool GathersBefore(size_t i, const Memory& memory) const;
+  /// Before a collective of several ranks: raises what has failed in the run so far.
+  void CheckBeforeExchange(size_t i, const Memory& memory) const;
+  bool IsExchange(size_t i) const;
   /// Runs the group that begins with command `i`; returns the command after it.
   size_t RunGroup(size_t i, const Memory& memory) const;
   void RunAlone(size_t i, const Memory& memory) const;

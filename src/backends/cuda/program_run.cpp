@@ -13,6 +13,8 @@
 #include "base/never_destroyed.h"
 #include "base/tools.h"
 #include "hammock/config.h"
+#include "hammock/distributed.h"
+#include "hammock/lazy/collectives.h"
 #include "hammock/metric.h"
 #include "ir/primitives.h"
 
@@ -54,7 +56,7 @@ void Program::Run(std::span<const Address> inputs, std::span<const Address> outp
   }
   if (commands_.empty() && faults.failed == 0) return;
   // A CUDA graph is one launch, in which ranges of commands could not be told apart.
-  if (tools::IsOn(tools::kNvtx)) [[unlikely]]
+  if (tools::IsOn(tools::kNvtx) || arrangement_->has_collectives) [[unlikely]]
     return RunCommands(memory());
   std::vector<Address> addresses;
   addresses.reserve(inputs.size() + outputs.size() + 3 + faults.earlier.size());
@@ -182,7 +184,29 @@ std::vector<uint64_t> Program::ArgumentsOf(size_t i, const Memory& memory) const
                          config.split ? machine_->Counters() : 0);
 }
 
+bool Program::IsExchange(size_t i) const {
+  const compiler::Command& command = schedule().commands[i];
+  if (!command.is_call()) return false;
+  const GraphNode& node = graph()[command.node];
+  return IsCollective(*node.op) && node.attr("size").integer() > 1;
+}
+
+// What a failed op has left must not reach other ranks: they would succeed with it. So the host
+// waits for checks that stand before an exchange; an error that it raises here ends the step on all
+// ranks. Runs whose arguments may have failed have waited for them before (Execution::Run).
+void Program::CheckBeforeExchange(size_t i, const Memory& memory) const {
+  if (!arrangement_->has_collectives || !IsExchange(i)) return;
+  bool unchecked = false;
+  for (size_t k = i; k > 0 && !IsExchange(k - 1); --k) {
+    unchecked = unchecked || arrangement_->commands[k - 1].fault >= 0;
+  }
+  if (!unchecked || memory.faults.faults == 0) return;
+  machine_->WaitFor(*machine_->RecordEvent());
+  CheckFaults(reinterpret_cast<const uint64_t*>(memory.faults.faults));
+}
+
 size_t Program::RunGroup(size_t i, const Memory& memory) const {
+  CheckBeforeExchange(i, memory);
   const PreparedCommand& command = *commands_[i];
   const bool guarded = memory.guarded() && arrangement_->is_guarded[i];
   auto launch = [&](const Grid& grid, std::vector<uint64_t> arguments) {
@@ -227,6 +251,8 @@ void Program::NameErrors(size_t i, const std::function<void()>& work) const {
     work();
   } catch (const MachineLost&) {
     throw;  // by something earlier
+  } catch (const distributed::DistributedError&) {
+    throw;  // by another rank
   } catch (const DeviceError& error) {
     lazy::ExecutionError at_node(error.code(),
                                  fmt::format("{}: {}", NameOfCommand(i), error.message()),

@@ -68,6 +68,7 @@ class Backend : public SingleDeviceBackend {
 
   std::vector<ComputationPtr> Compile(std::vector<ComputationPtr> instances) const override {
     compiled_ += static_cast<int64_t>(instances.size());
+    for (const ComputationPtr& instance : instances) instance->run_bytes = 1;  // known: no memory
     return instances;
   }
 

@@ -8,7 +8,9 @@ namespace {
 
 void Run(KernelCall& call) {
   HostTensor& out = call.NewResult();
-  RunCollective(call.node, call.in[0]->shape(), call.in[0]->data(), out.mutable_data());
+  const Shape& type = call.in[0]->shape();
+  std::vector<char> scratch(static_cast<size_t>(CollectiveScratch(call.node, type)));
+  RunCollective(call.node, type, call.in[0]->data(), out.mutable_data(), scratch.data());
 }
 
 constexpr KernelEntry kKernels[] = {{&ops::kAllReduce, Run},     {&ops::kAllGather, Run},

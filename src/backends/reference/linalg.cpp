@@ -25,18 +25,19 @@ struct Factors {
   decltype(&plain::Lu<T>) Lu;
   decltype(&plain::Qr<T>) Qr;
   decltype(&plain::Eigh<T>) Eigh;
+  decltype(&plain::Eig<T>) Eig;
   decltype(&plain::Svd<T>) Svd;
 };
 template <class T>
-constexpr Factors<T> kPlain = {plain::Cholesky<T>, plain::Lu<T>, plain::Qr<T>, plain::Eigh<T>,
-                               plain::Svd<T>};
+constexpr Factors<T> kPlain = {plain::Cholesky<T>, plain::Lu<T>,  plain::Qr<T>,
+                               plain::Eigh<T>,     plain::Eig<T>, plain::Svd<T>};
 
 /// LAPACK's, where it is there and wanted. It takes no empty matrices.
 template <class T>
 const Factors<T>& FactorsFor(int64_t elements) {
 #ifdef HAMMOCK_WITH_LAPACK
-  static constexpr Factors<T> kLapack = {lapack::Cholesky<T>, lapack::Lu<T>, lapack::Qr<T>,
-                                         lapack::Eigh<T>, lapack::Svd<T>};
+  static constexpr Factors<T> kLapack = {lapack::Cholesky<T>, lapack::Lu<T>,  lapack::Qr<T>,
+                                         lapack::Eigh<T>,     lapack::Eig<T>, lapack::Svd<T>};
 #else
   static constexpr Factors<T> kLapack = kPlain<T>;
 #endif
@@ -209,6 +210,22 @@ void RunEigh(KernelCall& call) {
 }
 
 template <class T>
+void RunEig(KernelCall& call) {
+  Matrices in(call.in[0]->shape());
+  HostTensor &values_out = call.NewResult(0), &vectors_out = call.NewResult(1);
+  int64_t n = in.rows;
+  for (int64_t i = 0; i < in.count && n > 0; ++i) {
+    std::vector<T> a = Matrix<T>(*call.in[0], i, in);
+    CheckFinite(call, a, i);
+    std::vector<Complex> values(n), vectors(n * n);
+    auto run = FactorsFor<T>(n * n).Eig;
+    CheckConverged(call, run(a.data(), n, values.data(), vectors.data()), i);
+    StorePart(values, values_out, i);
+    StorePart(vectors, vectors_out, i);
+  }
+}
+
+template <class T>
 void RunSvd(KernelCall& call) {
   Matrices in(call.in[0]->shape());
   bool full = call.node.attrs[0].boolean();
@@ -262,6 +279,7 @@ constexpr KernelEntry kKernels[] = {
     {&ops::kLu, RunOn<RunLu<double>, RunLu<Complex>>},
     {&ops::kQr, RunOn<RunQr<double>, RunQr<Complex>>},
     {&ops::kEigh, RunOn<RunEigh<double>, RunEigh<Complex>>},
+    {&ops::kEig, RunOn<RunEig<double>, RunEig<Complex>>},
     {&ops::kSvd, RunOn<RunSvd<double>, RunSvd<Complex>>},
     {&ops::kSolveTriangular, RunOn<RunSolveTriangular<double>, RunSolveTriangular<Complex>>},
 };

@@ -29,6 +29,10 @@ inline Complex Conjugate(const Complex& x) { return std::conj(x); }
    * False if that does not converge. */                                                         \
   template <class T>                                                                             \
   bool Eigh(T* a, int64_t n, double* values);                                                    \
+  /** values[n] of a[n,n], in no order, and their vectors[n,n] of length 1, as columns. False if \
+   * that does not converge. */                                                                  \
+  template <class T>                                                                             \
+  bool Eig(T* a, int64_t n, Complex* values, Complex* vectors);                                  \
   /** u[m,full ? m : k], descending s[k] and vh[full ? n : k, n] of a[m,n], k = min(m, n), which \
    * is overwritten. False if that does not converge. */                                         \
   template <class T>                                                                             \

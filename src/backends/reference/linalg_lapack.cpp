@@ -21,6 +21,9 @@ void dorgqr_(const int* m, const int* n, const int* k, double* a, const int* lda
 void dsyevd_(const char* jobz, const char* uplo, const int* n, double* a, const int* lda, double* w,
              double* work, const int* lwork, int* iwork, const int* liwork, int* info, size_t,
              size_t);
+void dgeev_(const char* jobvl, const char* jobvr, const int* n, double* a, const int* lda,
+            double* wr, double* wi, double* vl, const int* ldvl, double* vr, const int* ldvr,
+            double* work, const int* lwork, int* info, size_t, size_t);
 void dgesdd_(const char* jobz, const int* m, const int* n, double* a, const int* lda, double* s,
              double* u, const int* ldu, double* vt, const int* ldvt, double* work, const int* lwork,
              int* iwork, int* info, size_t);
@@ -33,6 +36,9 @@ void zungqr_(const int* m, const int* n, const int* k, Complex* a, const int* ld
 void zheevd_(const char* jobz, const char* uplo, const int* n, Complex* a, const int* lda,
              double* w, Complex* work, const int* lwork, double* rwork, const int* lrwork,
              int* iwork, const int* liwork, int* info, size_t, size_t);
+void zgeev_(const char* jobvl, const char* jobvr, const int* n, Complex* a, const int* lda,
+            Complex* w, Complex* vl, const int* ldvl, Complex* vr, const int* ldvr, Complex* work,
+            const int* lwork, double* rwork, int* info, size_t, size_t);
 void zgesdd_(const char* jobz, const int* m, const int* n, Complex* a, const int* lda, double* s,
              Complex* u, const int* ldu, Complex* vt, const int* ldvt, Complex* work,
              const int* lwork, double* rwork, int* iwork, int* info, size_t);
@@ -70,6 +76,22 @@ void WithWorkspace(F f) {
   int size = std::max(1, static_cast<int>(std::real(wanted)));
   std::vector<T> work(size);
   f(work.data(), &size);
+}
+
+/// Values and vectors of a real matrix: of a conjugate pair LAPACK has the real part of the first
+/// vector in one column and its imaginary part in the next.
+void ExpandPairs(const double* parts, const double* columns, int64_t n, Complex* values,
+                 Complex* vectors) {
+  for (int64_t k = 0; k < n; ++k) {
+    const double imaginary = parts[n + k];
+    values[k] = {parts[k], imaginary};
+    const int64_t first = imaginary < 0 ? k - 1 : k;  // the positive one of a pair is first
+    for (int64_t i = 0; i < n; ++i) {
+      const double re = columns[first * n + i];
+      const double im = imaginary == 0 ? 0 : columns[(first + 1) * n + i];
+      vectors[i * n + k] = {re, imaginary < 0 ? -im : im};
+    }
+  }
 }
 
 }  // namespace
@@ -135,6 +157,30 @@ bool Eigh(T* a, int64_t n, double* values) {
 }
 
 template <class T>
+bool Eig(T* a, int64_t n, Complex* values, Complex* vectors) {
+  int size = static_cast<int>(n), info = 0;
+  std::vector<T> by_columns = Transposed(a, n, n), right(n * n);
+  std::vector<double> reals(2 * n);
+  WithWorkspace<T>([&](T* work, const int* work_size) {
+    if constexpr (std::is_same_v<T, double>) {
+      dgeev_("N", "V", &size, by_columns.data(), &size, reals.data(), reals.data() + n, nullptr,
+             &size, right.data(), &size, work, work_size, &info, 1, 1);
+    } else {
+      zgeev_("N", "V", &size, by_columns.data(), &size, values, nullptr, &size, right.data(), &size,
+             work, work_size, reals.data(), &info, 1, 1);
+    }
+  });
+  if (info != 0) return false;  // then pairs may lack one of the two
+  if constexpr (std::is_same_v<T, double>) {
+    ExpandPairs(reals.data(), right.data(), n, values, vectors);
+  } else {
+    std::vector<Complex> by_rows = Transposed(right.data(), n, n);
+    std::copy(by_rows.begin(), by_rows.end(), vectors);
+  }
+  return true;
+}
+
+template <class T>
 bool Svd(T* a, int64_t m, int64_t n, bool full, T* u, double* s, T* vh) {
   // a.T = v * s * u.T, so the two sides are exchanged.
   int rows = static_cast<int>(n), columns = static_cast<int>(m), info = 0;
@@ -161,6 +207,7 @@ bool Svd(T* a, int64_t m, int64_t n, bool full, T* u, double* s, T* vh) {
   template void Lu(T*, int64_t, int64_t, int32_t*);        \
   template void Qr(T*, int64_t, int64_t, int64_t, T*, T*); \
   template bool Eigh(T*, int64_t, double*);                \
+  template bool Eig(T*, int64_t, Complex*, Complex*);      \
   template bool Svd(T*, int64_t, int64_t, bool, T*, double*, T*);
 HAMMOCK_FACTORS_OF(double)
 HAMMOCK_FACTORS_OF(Complex)

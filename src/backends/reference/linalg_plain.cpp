@@ -1,5 +1,6 @@
 // Textbook algorithms: Cholesky-Banachiewicz, Gaussian elimination with partial pivoting,
-// Householder's QR with LAPACK's signs, and Jacobi's rotations for eigenvalues and singular values.
+// Householder's QR with LAPACK's signs, Jacobi's rotations for singular values and for eigenvalues
+// of symmetric matrices, and the shifted QR algorithm for eigenvalues of others.
 
 #include <algorithm>
 #include <cmath>
@@ -147,6 +148,121 @@ bool TallSvd(const T* a, int64_t m, int64_t n, int64_t columns, T* ut, double* s
   return true;
 }
 
+/// The unitary [[cosine, sine], [-conj(sine), cosine]].
+struct Turn {
+  double cosine;
+  Complex sine;
+};
+
+/// The one that takes (x, y) to (z, 0).
+Turn Zeroing(const Complex& x, const Complex& y) {
+  const double length = std::hypot(std::abs(x), std::abs(y));
+  if (length == 0) return {1, 0};
+  const Complex phase = x == 0.0 ? 1 : x / std::abs(x);
+  return {std::abs(x) / length, phase * std::conj(y) / length};
+}
+
+/// Rows p and p + 1 of a[n,n], from the left.
+void TurnRows(Complex* a, int64_t n, int64_t p, const Turn& by) {
+  for (int64_t j = 0; j < n; ++j) {
+    Complex &x = a[p * n + j], &y = a[(p + 1) * n + j];
+    const Complex u = x, v = y;
+    x = by.cosine * u + by.sine * v;
+    y = by.cosine * v - std::conj(by.sine) * u;
+  }
+}
+
+/// Columns p and p + 1, by the adjoint from the right.
+void TurnColumns(Complex* a, int64_t n, int64_t p, const Turn& by) {
+  for (int64_t i = 0; i < n; ++i) {
+    Complex &x = a[i * n + p], &y = a[i * n + p + 1];
+    const Complex u = x, v = y;
+    x = by.cosine * u + std::conj(by.sine) * v;
+    y = by.cosine * v - by.sine * u;
+  }
+}
+
+/// Zeros below the first subdiagonal of a; the same turns on the columns of q keep q * a * q.H.
+void MakeHessenberg(Complex* a, Complex* q, int64_t n) {
+  for (int64_t column = 0; column + 2 < n; ++column) {
+    for (int64_t row = n - 1; row > column + 1; --row) {
+      const Turn turn = Zeroing(a[(row - 1) * n + column], a[row * n + column]);
+      TurnRows(a, n, row - 1, turn);
+      TurnColumns(a, n, row - 1, turn);
+      TurnColumns(q, n, row - 1, turn);
+    }
+  }
+}
+
+/// The eigenvalue of the last two rows that is nearer to the last element.
+Complex WilkinsonShift(const Complex* a, int64_t n, int64_t last) {
+  const Complex p = a[(last - 1) * n + last - 1], q = a[last * n + last];
+  const Complex product = a[(last - 1) * n + last] * a[last * n + last - 1];
+  const Complex half = (p - q) / 2.0, root = std::sqrt(half * half + product);
+  const Complex far = std::abs(half + root) > std::abs(half - root) ? half + root : half - root;
+  return far == 0.0 ? q : q - product / far;
+}
+
+/// One QR step on rows and columns first .. last of the Hessenberg matrix a.
+void QrStep(Complex* a, Complex* q, int64_t n, int64_t first, int64_t last, const Complex& shift) {
+  std::vector<Turn> turns;
+  for (int64_t i = first; i <= last; ++i) a[i * n + i] -= shift;
+  for (int64_t i = first; i < last; ++i) {
+    turns.push_back(Zeroing(a[i * n + i], a[(i + 1) * n + i]));
+    TurnRows(a, n, i, turns.back());
+  }
+  for (int64_t i = first; i < last; ++i) {
+    TurnColumns(a, n, i, turns[i - first]);
+    TurnColumns(q, n, i, turns[i - first]);
+  }
+  for (int64_t i = first; i <= last; ++i) a[i * n + i] += shift;
+}
+
+/// a becomes upper triangular, q unitary, with q * a * q.H the matrix that `a` was.
+bool Schur(Complex* a, Complex* q, int64_t n) {
+  MakeHessenberg(a, q, n);
+  int64_t last = n - 1;
+  for (int step = 0; last > 0; ++step) {
+    int64_t first = last;
+    for (; first > 0; --first) {
+      Complex& below = a[first * n + first - 1];
+      const double size = std::abs(a[(first - 1) * n + first - 1]) + std::abs(a[first * n + first]);
+      if (std::abs(below) > kEpsilon * size) continue;
+      below = 0;
+      break;
+    }
+    if (first == last) {
+      --last;
+      step = -1;
+      continue;
+    }
+    if (step == kMaxSweeps) return false;
+    // A shift of another kind now and then ends cycles.
+    const bool odd = step % 10 == 9;
+    QrStep(
+        a, q, n, first, last,
+        odd ? a[last * n + last] + std::abs(a[last * n + last - 1]) : WilkinsonShift(a, n, last));
+  }
+  return true;
+}
+
+/// The vector x of length 1 with t * x == t[k,k] * x for the upper triangular t[n,n]; equal values
+/// are told apart by a distance of rounding errors, as LAPACK does.
+std::vector<Complex> TriangularVector(const Complex* t, int64_t n, int64_t k, double smallest) {
+  std::vector<Complex> x(n);
+  x[k] = 1;
+  for (int64_t i = k; i-- > 0;) {
+    Complex sum = 0;
+    for (int64_t j = i + 1; j <= k; ++j) sum += t[i * n + j] * x[j];
+    Complex gap = t[k * n + k] - t[i * n + i];
+    if (std::abs(gap) < smallest) gap = smallest;
+    x[i] = sum / gap;
+  }
+  const double length = std::sqrt(SquaredNorm(x.data(), n));
+  for (Complex& each : x) each /= length;
+  return x;
+}
+
 }  // namespace
 
 template <class T>
@@ -252,6 +368,27 @@ bool Eigh(T* a, int64_t n, double* values) {
 }
 
 template <class T>
+bool Eig(T* a, int64_t n, Complex* values, Complex* vectors) {
+  std::vector<Complex> t(a, a + n * n), q(n * n);
+  double scale = 0;  // squares of large or small elements would leave the range of doubles
+  for (const Complex& each : t) scale = std::max(scale, std::abs(each));
+  for (Complex& each : t) each /= scale == 0 ? 1 : scale;
+  for (int64_t i = 0; i < n; ++i) q[i * n + i] = 1;
+  if (!Schur(t.data(), q.data(), n)) return false;
+  const double norm = std::sqrt(SquaredNorm(t.data(), n * n));
+  const double smallest = std::max(kEpsilon * norm, std::numeric_limits<double>::min());
+  for (int64_t k = 0; k < n; ++k) {
+    values[k] = t[k * n + k] * scale;
+    std::vector<Complex> x = TriangularVector(t.data(), n, k, smallest);
+    for (int64_t i = 0; i < n; ++i) {
+      Complex& sum = vectors[i * n + k] = 0;
+      for (int64_t j = 0; j <= k; ++j) sum += q[i * n + j] * x[j];
+    }
+  }
+  return true;
+}
+
+template <class T>
 bool Svd(T* a, int64_t m, int64_t n, bool full, T* u, double* s, T* vh) {
   if (m < n) {
     // a.T = v * s * u.T
@@ -275,6 +412,7 @@ bool Svd(T* a, int64_t m, int64_t n, bool full, T* u, double* s, T* vh) {
   template void Lu(T*, int64_t, int64_t, int32_t*);        \
   template void Qr(T*, int64_t, int64_t, int64_t, T*, T*); \
   template bool Eigh(T*, int64_t, double*);                \
+  template bool Eig(T*, int64_t, Complex*, Complex*);      \
   template bool Svd(T*, int64_t, int64_t, bool, T*, double*, T*);
 HAMMOCK_FACTORS_OF(double)
 HAMMOCK_FACTORS_OF(Complex)

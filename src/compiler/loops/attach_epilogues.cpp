@@ -199,11 +199,13 @@ void AttachEpilogues(const Graph& graph, Schedule& schedule) {
       break;
     }
   }
-  std::vector<Command> left;
+  size_t left = 0;
   for (size_t i = 0; i < commands.size(); ++i) {
-    if (!joined[i]) left.push_back(std::move(commands[i]));
+    if (joined[i]) continue;
+    if (left != i) commands[left] = std::move(commands[i]);
+    ++left;
   }
-  commands = std::move(left);
+  commands.resize(left);
 }
 
 }  // namespace hammock::compiler

@@ -5,6 +5,9 @@
 #include <algorithm>
 
 #include "compiler/cost.h"
+#include "compiler/passes/graph_editor.h"
+#include "compiler/passes/node_table.h"
+#include "hammock/compiler/memory_plan.h"
 #include "ir/primitives.h"
 
 namespace hammock::compiler {
@@ -58,6 +61,11 @@ NodeMap<int> CommandOfNodes(const Graph& graph, const Schedule& schedule) {
   return commands;
 }
 
+int64_t PlannedPeak(const Graph& graph) {
+  const Schedule schedule = MakeSchedule(graph);
+  return PlanMemory(schedule, std::vector<int64_t>(schedule.commands.size())).peak_bytes();
+}
+
 }  // namespace
 
 std::string NameOfCommand(const Graph& graph, const Command& command) {
@@ -92,6 +100,39 @@ std::vector<lazy::KernelInfo> DescribeCommands(const Graph& graph, const Schedul
     if (commands[id] >= 0) kernels[commands[id]].nodes.push_back(id);
   }
   return kernels;
+}
+
+Recomputation FindRecomputation(const Graph& graph) {
+  Recomputation found;
+  GraphEditor editor(graph);
+  NodeTable known(graph.size());
+  NodeMap<bool> behind(graph.size());  // a barrier
+  for (NodeId id : graph.ids()) {
+    GraphNode node = editor.Take(id);
+    behind[id] = std::ranges::any_of(
+        graph[id].inputs, [&](GraphValue input) { return input.node && behind[input.node]; });
+    if (node.op == &ops::kBarrier) {
+      behind[id] = true;
+      editor.Replace(id, node.inputs[0]);
+      continue;
+    }
+    const NodeId equal =
+        CanBeShared(node) ? known.FindOrAdd(editor.graph(), node) : NodeId(editor.graph().size());
+    if (behind[id] && editor.graph().Contains(equal)) {
+      found.nodes.push_back(id);
+      found.flops += FlopsOf(graph, id);
+      editor.ReplaceBy(id, equal);
+    } else {
+      editor.Keep(id, std::move(node));
+    }
+  }
+  if (!found.nodes.empty()) found.saved_bytes = PlannedPeak(editor.Finish()) - PlannedPeak(graph);
+  return found;
+}
+
+std::string Recomputation::to_string() const {
+  return fmt::format("nodes computed again: {}, for {} flops; the planned peak is {} bytes lower",
+                     nodes.size(), flops, saved_bytes);
 }
 
 }  // namespace hammock::compiler

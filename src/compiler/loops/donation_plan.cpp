@@ -9,6 +9,7 @@
 
 #include "compiler/effects.h"
 #include "compiler/loops/fusion_facts.h"
+#include "compiler/loops/overwritable.h"
 #include "hammock/compiler/program_outputs.h"
 
 namespace hammock::compiler {
@@ -18,51 +19,16 @@ bool Contains(const std::vector<BufferId>& list, BufferId buffer) {
   return std::find(list.begin(), list.end(), buffer) != list.end();
 }
 
-/// The access by which a kernel writes `buffer`, and the stage; nothing where there are several, or
-/// where it goes past the caches.
-const Instr* StoreOf(const Launch& launch, BufferId buffer) {
-  const Instr* store = nullptr;
-  for (const Instr& instr : launch.kernel->instrs) {
-    if (instr.kind != Instr::Kind::kStore || launch.maps[instr.access].buffer != buffer) {
-      continue;
-    }
-    if (store || launch.kernel->accesses[instr.access].streams) return nullptr;
-    store = &instr;
-  }
-  return store;
-}
-
-/// Buffers of which a kernel reads an element elsewhere than where `store` writes, or later.
-std::vector<BufferId> ReadElsewhere(const Launch& launch, const Instr& store) {
-  const AccessMap& to = launch.maps[store.access];
-  std::vector<BufferId> elsewhere;
-  for (const Instr& instr : launch.kernel->instrs) {
-    if (instr.kind != Instr::Kind::kLoad) continue;
-    const AccessMap& from = launch.maps[instr.access];
-    bool random = launch.kernel->accesses[instr.access].kind == Access::Kind::kRandom;
-    bool same = !random && from.offset == to.offset && from.outer == to.outer &&
-                from.row == to.row && from.column == to.column;
-    if (!same || instr.stage > store.stage) elsewhere.push_back(from.buffer);
-  }
-  return elsewhere;
-}
-
 /// The inputs that a command may overwrite with `output`: it reads each element before it writes
 /// it.
 std::vector<BufferId> Overwritable(const Graph& graph, const Schedule& schedule,
                                    const Command& command, BufferId output) {
   if (command.updates) return {command.updates};
-  const Instr* store = command.launch.kernel ? StoreOf(command.launch, output) : nullptr;
-  if (!store) return {};
-  std::vector<BufferId> kept = ReadElsewhere(command.launch, *store);
+  std::vector<BufferId> result = OverwrittenBy(command, output);
   if (command.is_call()) {  // a product reads its operands until the end
     for (GraphValue operand : graph[command.node].inputs) {
-      if (operand.node) kept.push_back(schedule.BufferOf(StorageOf(graph, operand)));
+      if (operand.node) std::erase(result, schedule.BufferOf(StorageOf(graph, operand)));
     }
-  }
-  std::vector<BufferId> result;
-  for (BufferId read : command.reads) {
-    if (!Contains(kept, read)) result.push_back(read);
   }
   return result;
 }

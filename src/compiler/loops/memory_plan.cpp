@@ -4,6 +4,8 @@
 #include <map>
 #include <set>
 
+#include "compiler/loops/overwritable.h"
+
 namespace hammock::compiler {
 namespace {
 
@@ -69,10 +71,6 @@ int64_t Aligned(int64_t bytes) {
   return (bytes + kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment;
 }
 
-}  // namespace
-
-namespace {
-
 /// The command after which a buffer is free: the last of the group that uses it last.
 BufferMap<int> LastUses(const Schedule& schedule, const std::vector<int>& group_last) {
   BufferMap<int> last_use(schedule.buffers.size(), -1);
@@ -84,15 +82,18 @@ BufferMap<int> LastUses(const Schedule& schedule, const std::vector<int>& group_
   return last_use;
 }
 
-}  // namespace
-
-MemoryPlan PlanMemory(const Schedule& schedule, const std::vector<int64_t>& scratch,
-                      const std::vector<int>& group_last) {
-  return PlanMemory(schedule, BytesOf(schedule), scratch, group_last);
+/// Whether no other command may run at the same time.
+bool RunsAlone(size_t command, const std::vector<int>& group_last) {
+  if (group_last.empty()) return true;
+  const int number = static_cast<int>(command);
+  return group_last[command] == number && (command == 0 || group_last[command - 1] < number);
 }
 
-MemoryPlan PlanMemory(const Schedule& schedule, const BufferMap<int64_t>& bytes,
-                      const std::vector<int64_t>& scratch, const std::vector<int>& group_last) {
+/// Accesses of kernels are those of the schedule's own sizes: only there may results take the
+/// memory of operands.
+MemoryPlan Plan(const Schedule& schedule, const BufferMap<int64_t>& bytes,
+                const std::vector<int64_t>& scratch, const std::vector<int>& group_last,
+                bool own_sizes) {
   MemoryPlan plan;
   plan.offset.assign(schedule.buffers.size(), -1);
   plan.scratch_offset.assign(schedule.commands.size(), -1);
@@ -107,6 +108,19 @@ MemoryPlan PlanMemory(const Schedule& schedule, const BufferMap<int64_t>& bytes,
   }
   Gaps gaps;
   auto bytes_of = [&](BufferId buffer) { return Aligned(bytes[buffer]); };
+  std::vector<BufferId> taken;  // by results of the command
+  auto overwritten_by = [&](size_t i, BufferId result) {
+    const Command& command = schedule.commands[i];
+    if (command.is_call() || !RunsAlone(i, group_last)) return BufferId();
+    for (BufferId read : OverwrittenBy(command, result)) {
+      const bool dies = plan.offset[read] >= 0 && last_use[read] == static_cast<int>(i);
+      const bool fits = bytes[read] == bytes[result] && bytes[read] > 0 &&
+                        InfoOf(schedule.buffers[read].dtype()).bits ==
+                            InfoOf(schedule.buffers[result].dtype()).bits;
+      if (dies && fits && std::find(taken.begin(), taken.end(), read) == taken.end()) return read;
+    }
+    return BufferId();
+  };
   std::vector<BufferId> used;                                 // buffers of the group
   std::vector<std::pair<int64_t, int64_t>> scratch_of_group;  // offset, bytes
   for (size_t i = 0; i < schedule.commands.size(); ++i) {
@@ -118,7 +132,14 @@ MemoryPlan PlanMemory(const Schedule& schedule, const BufferMap<int64_t>& bytes,
     }
     for (BufferId buffer : command.writes) {
       int64_t& offset = plan.offset[buffer];
-      if (!outside[buffer] && offset < 0) offset = gaps.Take(bytes_of(buffer));
+      if (outside[buffer] || offset >= 0) continue;
+      const BufferId overwritten = own_sizes ? overwritten_by(i, buffer) : BufferId();
+      if (overwritten) {
+        offset = plan.offset[overwritten];
+        taken.push_back(overwritten);
+      } else {
+        offset = gaps.Take(bytes_of(buffer));
+      }
     }
     if (int64_t own = Aligned(scratch[i]); own > 0) {
       plan.scratch_offset[i] = gaps.Take(own);
@@ -126,7 +147,9 @@ MemoryPlan PlanMemory(const Schedule& schedule, const BufferMap<int64_t>& bytes,
     }
     used.insert(used.end(), command.reads.begin(), command.reads.end());
     used.insert(used.end(), command.writes.begin(), command.writes.end());
-    if (in_place) std::erase(used, command.updates);  // the result has its memory now
+    if (in_place) taken.push_back(command.updates);
+    for (BufferId buffer : taken) std::erase(used, buffer);  // a result has its memory now
+    taken.clear();
     if (!group_last.empty() && group_last[i] != static_cast<int>(i)) continue;
     if (i + 1 == schedule.commands.size()) break;  // nothing takes what would be given back
     for (auto [at, own] : scratch_of_group) gaps.Give(at, own);
@@ -143,6 +166,18 @@ MemoryPlan PlanMemory(const Schedule& schedule, const BufferMap<int64_t>& bytes,
   }
   plan.arena_bytes = gaps.end();
   return plan;
+}
+
+}  // namespace
+
+MemoryPlan PlanMemory(const Schedule& schedule, const std::vector<int64_t>& scratch,
+                      const std::vector<int>& group_last) {
+  return Plan(schedule, BytesOf(schedule), scratch, group_last, /*own_sizes=*/true);
+}
+
+MemoryPlan PlanMemory(const Schedule& schedule, const BufferMap<int64_t>& bytes,
+                      const std::vector<int64_t>& scratch, const std::vector<int>& group_last) {
+  return Plan(schedule, bytes, scratch, group_last, /*own_sizes=*/false);
 }
 
 }  // namespace hammock::compiler

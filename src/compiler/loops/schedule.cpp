@@ -12,6 +12,8 @@
 #include "compiler/effects.h"
 #include "compiler/loops/attach_epilogues.h"
 #include "compiler/loops/kernel_builder.h"
+#include "compiler/loops/rematerialise.h"
+#include "compiler/loops/share_kernels.h"
 #include "compiler/loops/stream_results.h"
 #include "compiler/passes/arg_reductions.h"
 #include "compiler/passes/remove_dead.h"
@@ -29,14 +31,16 @@ constexpr size_t kMaxNeighbours = 4;  // kernels that are tried for a nest that 
 // Rows of a kernel are what threads share: few long rows would leave them without work.
 constexpr int64_t kFewRows = 8;
 constexpr int64_t kLongRow = 4096;
+constexpr int64_t kLongReduction = 1024;
 constexpr int64_t kLargePermute = 1024;  // elements from which on a copy by tiles pays
 
 class Scheduler {
  public:
-  Scheduler(const Graph& graph, bool aligned_outputs, bool epilogues)
+  Scheduler(const Graph& graph, bool aligned_outputs, bool epilogues, bool rows_apart)
       : graph_(graph),
         aligned_outputs_(aligned_outputs),
         epilogues_(epilogues),
+        rows_apart_(rows_apart),
         facts_(graph),
         command_of_(graph.size(), -1),
         found_(graph.size()) {
@@ -51,6 +55,7 @@ class Scheduler {
     }
     NameWhatMustBeInMemory();
     NameWhatIsUsedOften();
+    PlaceNumbersOfInputs();
     for (NodeId id : graph_.ids()) {
       if (!facts_.is_root[id] || graph_[id].op == &ops::kInput) continue;
       if (IsCall(id) || IsTransposingCopy(id) || IsBitsInMemory(id)) {
@@ -188,6 +193,21 @@ class Scheduler {
     return last;
   }
 
+  /// Numbers that follow from inputs alone, such as the rate of an optimiser's step, come before
+  /// all else: a kernel takes a nest that needs them only if they are there before the kernel.
+  void PlaceNumbersOfInputs() {
+    NodeMap<bool> is_number(graph_.size());
+    for (NodeId id : graph_.ids()) {
+      const GraphNode& node = graph_[id];
+      is_number[id] = !IsCall(id) && !IsBitsInMemory(id) && node.types.size() == 1 &&
+                      node.type().numel() == 1 &&
+                      std::all_of(node.inputs.begin(), node.inputs.end(), [&](GraphValue input) {
+                        return input.node && is_number[input.node];
+                      });
+      if (is_number[id] && facts_.is_root[id] && node.op != &ops::kInput) PlaceNest(id);
+    }
+  }
+
   void PlaceCall(NodeId id) {
     Open open;
     open.call = id;
@@ -259,10 +279,25 @@ class Scheduler {
     KernelBuilder* kernel = open_[command].kernel.get();
     if (!kernel || kernel->size() > kMaxInstrs || !LeavesWork(*kernel, id)) return false;
     if (KeepsFromProduct(open_[command], id)) return false;
+    if (rows_apart_ && IsWorkOfRows(*kernel, id, needs)) return false;
     if (!kernel->Add(id)) return false;
     command_of_[id] = command;
     AddNeeds(command, needs);
     return true;
+  }
+
+  /// Whether a nest works on results of long reductions and on inputs of their size, as the update
+  /// of a bias does: few threads would do it, after all others.
+  bool IsWorkOfRows(const KernelBuilder& kernel, NodeId id,
+                    const std::vector<NodeId>& needs) const {
+    if (!kernel.reduces() || ReductionOf(graph_[id]) || kernel.columns() < kLongReduction) {
+      return false;
+    }
+    const int64_t rows = kernel.rows();
+    return rows > 1 && graph_[id].type().numel() == rows &&
+           std::any_of(needs.begin(), needs.end(), [&](NodeId need) {
+             return graph_[need].op == &ops::kInput && graph_[need].type().numel() == rows;
+           });
   }
 
   /// Whether a kernel that could follow a product on parts of its result no longer could, if the
@@ -347,6 +382,7 @@ class Scheduler {
       for (Command& command : schedule.commands)
         StreamResults(command.launch, command, schedule, bytes, read);
     }
+    ShareKernels(schedule);
     return schedule;
   }
 
@@ -451,6 +487,7 @@ class Scheduler {
   const Graph& graph_;
   const bool aligned_outputs_;
   const bool epilogues_;
+  const bool rows_apart_;
   FusionFacts facts_;
   NodeMap<int> command_of_;
   NodeMap<std::array<int, kMaxNeighbours>> last_readers_;  // kernels that read a root
@@ -464,9 +501,11 @@ class Scheduler {
 }  // namespace
 
 std::vector<Pass> SchedulePasses() {
-  return {{"arg_reductions", ArgReductions},
-          {"split_reductions", SplitReductions},
-          {"remove_dead", RemoveDead}};
+  std::vector<Pass> passes = {{"arg_reductions", ArgReductions},
+                              {"split_reductions", SplitReductions},
+                              {"remove_dead", RemoveDead}};
+  for (Pass& pass : RematerialisePasses(/*epilogues=*/false)) passes.push_back(std::move(pass));
+  return passes;
 }
 
 bool IsInKernels(const Graph& graph, NodeId id) {
@@ -475,8 +514,8 @@ bool IsInKernels(const Graph& graph, NodeId id) {
          IsPair(node);
 }
 
-Schedule MakeSchedule(const Graph& graph, bool aligned_outputs, bool epilogues) {
-  return Scheduler(graph, aligned_outputs, epilogues).Make();
+Schedule MakeSchedule(const Graph& graph, bool aligned_outputs, bool epilogues, bool rows_apart) {
+  return Scheduler(graph, aligned_outputs, epilogues, rows_apart).Make();
 }
 
 BufferMap<int64_t> BytesOf(const Schedule& schedule) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <deque>
 
+#include "compiler/effects.h"
 #include "compiler/passes/graph_editor.h"
 #include "ops/primitives/collectives.h"
 
@@ -10,7 +11,9 @@ namespace hammock {
 namespace {
 
 bool IsGather(const GraphNode& node) {
-  return node.op == &ops::kAllGather && node.attr("size").integer() > 1;
+  const bool gathers = node.op == &ops::kAllGather ||
+                       (node.op == &ops::kMergedCollective && node.attrs[0].str() == "all_gather");
+  return gathers && node.attr("size").integer() > 1;
 }
 
 }  // namespace
@@ -32,7 +35,7 @@ Graph DelayGathers(Graph graph) {
       delayed.push_back(id);
       continue;
     }
-    size_t needed = node.op->effect == Effect::kOrdered ? delayed.size() : 0;
+    size_t needed = EffectOf(node) == Effect::kOrdered ? delayed.size() : 0;
     for (GraphValue input : node.inputs) {
       const auto found = std::ranges::find(delayed, input.node);
       if (found == delayed.end()) continue;

@@ -9,12 +9,13 @@
 #include "compiler/scalar/reduce_bodies.h"
 #include "compiler/scalar/scalar_bodies.h"
 #include "compiler/text/c_number.h"
+#include "compiler/text/special_text.h"
 
 namespace hammock::compiler {
 namespace {
 
 /// The dtype that values are computed in.
-DType Computed(DType dtype) { return IsNarrowFloat(dtype) ? DType::kF32 : dtype; }
+DType ComputedType(DType dtype) { return IsNarrowFloat(dtype) ? DType::kF32 : dtype; }
 
 /// The value of a function's body, printed into `text`; operands are called x and y.
 std::string PrintBody(CText& text, ScalarFn fn, DType dtype) {
@@ -59,7 +60,8 @@ std::string PrintBody(CText& text, ScalarFn fn, DType dtype) {
   });
 }
 
-/// Functions without a body that the libraries of devices have, of doubles; empty for others.
+/// Functions without a body, of doubles, by the libraries of devices or by special_functions.inc;
+/// empty for others.
 std::string_view LibraryText(ScalarFn fn) {
   switch (fn) {
     case ScalarFn::kFmod:
@@ -73,9 +75,50 @@ std::string_view LibraryText(ScalarFn fn) {
              " double f = floor(q); return q - f > 0.5 ? f + 1 : f;";
     case ScalarFn::kLgamma:
       return "return lgamma(x);";
-    default:  // runs on the fallback device
+    case ScalarFn::kErfinv:
+      return "return special_erfinv(x);";
+    case ScalarFn::kDigamma:
+      return "return special_digamma(x);";
+    case ScalarFn::kErfcx:
+      return "return special_erfcx(x);";
+    case ScalarFn::kI0e:
+      return "return special_i0e(x);";
+    case ScalarFn::kI1e:
+      return "return special_i1e(x);";
+    case ScalarFn::kIgamma:
+      return "return special_igamma(x, y);";
+    case ScalarFn::kIgammac:
+      return "return special_igammac(x, y);";
+    case ScalarFn::kZeta:
+      return "return special_zeta(x, y);";
+    default:
       return "";
   }
+}
+
+/// Note [Special functions]: special_functions.inc is C++ for the reference, and text that is
+/// compiled with each module which calls one of its functions.
+std::string SpecialFunctions(const Dialect& dialect) {
+  return fmt::format("#define SPECIAL_FUNCTION {}\n#define SPECIAL_LGAMMA lgamma\n{}",
+                     dialect.function, SpecialFunctionFiles()[0].second);
+}
+
+/// The next number after x towards y, by the bits of its dtype.
+std::string NextAfterText(const Dialect& dialect, const std::string& name, DType dtype) {
+  const bool wide = dtype == DType::kF64, narrow = IsNarrowFloat(dtype);
+  const std::string_view bits = narrow ? "unsigned short" : wide ? dialect.i64 : "int";
+  const std::string half = fmt::format("{}", NameOf(dtype));
+  const std::string to =
+      narrow ? "to_" + half : std::string(wide ? dialect.double_bits : dialect.float_bits);
+  const std::string from =
+      narrow ? "from_" + half : std::string(wide ? dialect.bits_double : dialect.bits_float);
+  return fmt::format(
+      "{0} {1} {2}({1} x, {1} y) {{\n"
+      "  if (x != x || y != y) return x + y;\n"
+      "  if (x == y) return y;\n"
+      "  if (x == 0) return copysign({5}(({3})1), y);\n"
+      "  return {5}(({3})({4}(x) + ((x < y) == (x > 0) ? 1 : -1)));\n}}\n",
+      dialect.function, ValueType(dialect, dtype), name, bits, to, from);
 }
 
 }  // namespace
@@ -84,6 +127,7 @@ bool HasText(ScalarFn fn, DType dtype) {
   if (fn == ScalarFn::kSelect || fn == ScalarFn::kNone) return true;
   if (HasBody(fn, dtype)) return true;
   if (fn == ScalarFn::kGcd) return IsIntegral(dtype) && dtype != DType::kBool;
+  if (fn == ScalarFn::kNextafter) return IsFloat(dtype);
   return IsFloat(dtype) && !LibraryText(fn).empty();
 }
 
@@ -116,6 +160,13 @@ void ScalarText::DefineWithoutBody(const std::string& name, ScalarFn fn, DType d
     return;
   }
   HAMMOCK_CHECK(HasText(fn, dtype), "no text for {} of {}", NameOf(fn), NameOf(dtype));
+  if (fn == ScalarFn::kNextafter) {
+    functions_[name] = NextAfterText(*dialect_, name, dtype);
+    return;
+  }
+  if (LibraryText(fn).find("special_") != std::string_view::npos) {
+    tables_.try_emplace("special functions", SpecialFunctions(*dialect_));
+  }
   functions_[name] = fmt::format(
       "{6} double {0}_wide(double x{1}) {{ {2} }}\n"
       "{6} {3} {0}({3} x{4}) {{ return ({3}){0}_wide(x{5}); }}\n",
@@ -128,7 +179,7 @@ std::string ScalarText::Scalar(ScalarFn fn, DType dtype, const std::vector<std::
   if (fn == ScalarFn::kSelect) {
     return fmt::format("({} ? {} : {})", operands[0], operands[1], operands[2]);
   }
-  DType computed = Computed(dtype);
+  DType computed = fn == ScalarFn::kNextafter ? dtype : ComputedType(dtype);
   std::string name = fmt::format("{}_{}", NameOf(fn), NameOf(computed));
   Define(name, fn, computed);
   std::string result = Call(name, operands);
@@ -178,13 +229,24 @@ std::string ScalarText::Bitcast(const std::string& value, DType from, DType to) 
   return FromMemory(fmt::format("({}){}", MemoryType(*dialect_, to), bits), to);
 }
 
+std::string ScalarText::Computed(const Kernel& kernel, const Instr& instr,
+                                 const std::function<std::string(int k)>& operand) {
+  const DType dtype = kernel.instrs[static_cast<size_t>(instr.operands[0])].dtype;
+  if (instr.kind == Instr::Kind::kCast) return Cast(operand(0), dtype, instr.dtype);
+  if (instr.kind == Instr::Kind::kBitcast) return Bitcast(operand(0), dtype, instr.dtype);
+  HAMMOCK_CHECK(instr.kind == Instr::Kind::kScalar, "an instruction that does not only compute");
+  std::vector<std::string> operands;
+  for (int k = 0; k < 3 && instr.operands[k] >= 0; ++k) operands.push_back(operand(k));
+  return Scalar(instr.fn, dtype, operands);
+}
+
 std::string ScalarText::Combine(ReduceFn fn, DType dtype, const std::string& sum,
                                 const std::string& x) {
   if (dtype == DType::kBool) {
     bool any = fn == ReduceFn::kAny || fn == ReduceFn::kMax;
     return fmt::format("(bool)({} {} {})", sum, any ? '|' : '&', x);
   }
-  DType computed = Computed(dtype);
+  DType computed = ComputedType(dtype);
   std::string name = fmt::format("combine_{}_{}", NameOf(fn), NameOf(computed));
   if (!functions_.contains(name)) {
     CText text(*dialect_);

@@ -1,7 +1,5 @@
 /// Gloo over TCP: bytes between ranks.
 
-#include "distributed/gloo/plugin.h"
-
 #include <gloo/rendezvous/context.h>
 #include <gloo/transport/tcp/device.h>
 #include <gloo/transport/unbound_buffer.h>
@@ -14,6 +12,8 @@
 #include <stdexcept>
 #include <thread>
 #include <vector>
+
+#include "distributed/engine_plugin.h"
 
 namespace {
 
@@ -55,7 +55,7 @@ class GlooStore : public gloo::rendezvous::Store {
 
 /// Collectives are made of sends and receives, since those can be given up: Gloo's own wait until
 /// their time limit, which ends the context of all. Every pair of ranks has a connection, so one
-/// round of messages does for all but Broadcast.
+/// message to each does for all but Broadcast.
 class GlooEngine : public Engine {
  public:
   explicit GlooEngine(const EngineSpec& spec)
@@ -214,7 +214,7 @@ std::unique_ptr<Engine> Connect(const EngineSpec& spec) {
 
 }  // namespace
 
-extern "C" [[gnu::visibility("default")]] const HammockGlooTableV1* HammockGlooTable() {
-  static constexpr HammockGlooTableV1 kTable = {HAMMOCK_GLOO_ABI, Connect};
+extern "C" [[gnu::visibility("default")]] const HammockEngineTableV1* HammockEngineTable() {
+  static constexpr HammockEngineTableV1 kTable = {HAMMOCK_ENGINE_ABI, Connect};
   return &kTable;
 }

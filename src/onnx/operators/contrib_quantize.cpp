@@ -104,7 +104,7 @@ Values ConvOfEither(Call& c) {
 
 Values QGemm(Call& c) {
   Tensor a = c.Int("transA", 0) ? c[0].t() : c[0], b = c.Int("transB", 0) ? c[3].t() : c[3];
-  Tensor sums = IntegerMatmul({a, c.Optional(2)}, {b, c.Optional(5)});
+  Tensor sums = IntegerMatmul({a, ZeroPoint(c, 2)}, {b, ZeroPoint(c, 5)});
   Tensor scale = c[1].reshape({}) * c[4] * c.Float("alpha", 1);
   if (c.Has(6)) sums = sums + c[6];
   Tensor y = sums.to(DType::kF32) * scale;
@@ -112,7 +112,7 @@ Values QGemm(Call& c) {
 }
 
 Values MatMulIntegerToFloat(Call& c) {
-  Tensor sums = IntegerMatmul({c[0], c.Optional(4)}, {c[1], c.Optional(5)});
+  Tensor sums = IntegerMatmul({c[0], ZeroPoint(c, 4)}, {c[1], ZeroPoint(c, 5)});
   Tensor y = sums.to(DType::kF32) * (c[2] * c[3]);
   return {c.Has(6) ? y + c[6] : y};
 }
@@ -131,7 +131,7 @@ Dynamic QuantizedByRange(Call& c, const Tensor& x) {
 
 Values DynamicQuantizeMatMul(Call& c) {
   Dynamic x = QuantizedByRange(c, c[0]);
-  Tensor sums = IntegerMatmul({x.values, x.zero}, {c[1], c.Optional(3)});
+  Tensor sums = IntegerMatmul({x.values, x.zero}, {c[1], ZeroPoint(c, 3)});
   Tensor y = sums.to(DType::kF32) * (x.scale * c[2]);
   return {c.Has(4) ? y + c[4] : y};
 }
@@ -158,7 +158,7 @@ Values DynamicQuantizeLstm(Call& c) {
 
 /// Attention whose input and weights are quantised.
 Values QAttention(Call& c) {
-  Tensor sums = IntegerMatmul({c[0], c.Optional(6)}, {c[1], c.Optional(7)});
+  Tensor sums = IntegerMatmul({c[0], ZeroPoint(c, 6)}, {c[1], ZeroPoint(c, 7)});
   Tensor all = sums.to(DType::kF32) * (c[3].reshape({}) * c[4]) + c[2];
   return AttentionOf(c, {all, c.Optional(5), c.Optional(8), std::nullopt});
 }

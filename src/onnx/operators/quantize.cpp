@@ -1,22 +1,14 @@
 #include <algorithm>
 
+#include "hammock/ops/quantize.h"
+#include "onnx/fold_quantization.h"
 #include "onnx/narrow.h"
 #include "onnx/operators/quantized.h"
 #include "onnx/operators/window.h"
 
 namespace hammock::onnx {
 
-Tensor Convolved(const Call& c, Tensor x, const Tensor& weight, const std::optional<Tensor>& bias);
-
 namespace {
-
-struct Range {
-  double least, most;
-};
-Range RangeOf(const Call& c, DType dtype) {
-  if (IsFloat(dtype)) c.Unsupported("quantised elements of {} are not supported", NameOf(dtype));
-  return {InfoOf(dtype).lowest, InfoOf(dtype).highest};
-}
 
 /// Scales and zero points so that they broadcast with `x`: one, one a slice of the axis, or one a
 /// block of it.
@@ -43,11 +35,9 @@ int64_t AxisOf(const Call& c, const Tensor& x) {
 
 Tensor Quantized(const Call& c, const Tensor& x, const Tensor& scale,
                  const std::optional<Tensor>& zero, DType dtype) {
-  Range range = RangeOf(c, dtype);
+  if (IsFloat(dtype)) c.Unsupported("quantised elements of {} are not supported", NameOf(dtype));
   Tensor wide = x.dtype() == DType::kF64 ? x : x.to(DType::kF32);
-  Tensor steps = round(wide / scale.to(wide.dtype()));
-  if (zero) steps = steps + zero->to(wide.dtype());
-  return clamp(steps, range.least, range.most).to(dtype);
+  return quantize(wide, scale.to(wide.dtype()), zero, dtype);
 }
 
 Tensor Dequantized(const Tensor& x, const Tensor& scale, const std::optional<Tensor>& zero) {
@@ -108,92 +98,144 @@ Values DequantizeLinear(Call& c) {
 
 }  // namespace
 
+std::optional<Tensor> ZeroPoint(const Call& c, size_t i) {
+  if (!c.Has(i)) return std::nullopt;
+  if (const Value& zero = c.At(i); zero.known()) {
+    const HostTensor& host = zero.source->Host(zero.index);
+    bool none = true;
+    for (int64_t k = 0; none && k < host.numel(); ++k) none = host.at(k).ToInt() == 0;
+    if (none) return std::nullopt;
+  }
+  return c[i];
+}
+
 Tensor Centred(const Integers& x) {
   Tensor wide = x.values.to(DType::kI32);
   return x.zero ? wide - x.zero->to(DType::kI32) : wide;
 }
 
-namespace {
-
-/// Exact sums of `terms` products of numbers within +-255. An f32 holds integers up to 2^24: where
-/// sums may be larger, the second operand is taken in two digits of base 16, each with sums that
-/// fit; f64 is the last resort. `sums_of` multiplies floats.
-template <class SumsOf>
-Tensor ExactSums(const Tensor& a, const Tensor& b, int64_t terms, SumsOf sums_of) {
-  constexpr int64_t kMost = int64_t{1} << 24, kLargest = 255, kLargestDigit = 16;
-  if (terms * kLargest * kLargest <= kMost) {
-    return sums_of(a.to(DType::kF32), b.to(DType::kF32)).to(DType::kI32);
-  }
-  if (terms * kLargest * kLargestDigit <= kMost) {
-    Tensor high = bitwise_right_shift(b + 8, 4), low = b - bitwise_left_shift(high, 4);
-    Tensor wide = a.to(DType::kF32);
-    Tensor high_sums = sums_of(wide, high.to(DType::kF32)).to(DType::kI32);
-    return bitwise_left_shift(high_sums, 4) + sums_of(wide, low.to(DType::kF32)).to(DType::kI32);
-  }
-  return sums_of(a.to(DType::kF64), b.to(DType::kF64)).to(DType::kI32);
-}
-
-}  // namespace
-
 Tensor IntegerMatmul(const Integers& a, const Integers& b) {
-  return ExactSums(Centred(a), Centred(b), a.values.dim() > 0 ? a.values.size(-1) : 1,
-                   [](const Tensor& x, const Tensor& y) { return matmul(x, y); });
+  const bool is_row = a.values.dim() == 1, is_column = b.values.dim() == 1;
+  Tensor x = is_row ? a.values.unsqueeze(0) : a.values;
+  Tensor y = is_column ? b.values.unsqueeze(1) : b.values;
+  std::optional<Tensor> column_zero = b.zero;
+  if (column_zero && column_zero->dim() == 1) column_zero = column_zero->unsqueeze(0);
+  Tensor sums = int_matmul(x, y, a.zero, column_zero);
+  if (is_row) sums = sums.squeeze(-2);
+  return is_column ? sums.squeeze(-1) : sums;
 }
 
 namespace {
 
-/// A zero point of each row of the first operand, or of each column of the second.
-Tensor RowZero(const Tensor& zero) {
-  return zero.dim() == 1 && zero.numel() > 1 ? zero.unsqueeze(-1) : zero;
+/// A zero point or scale of each row of the first operand, or of each column of the second.
+Tensor OfRows(const Tensor& value) {
+  return value.dim() == 1 && value.numel() > 1 ? value.unsqueeze(-1) : value;
+}
+/// A scale of all elements has no dims, so that a matmul of two vectors has none either.
+Tensor ScaleOf(const Tensor& value) {
+  return (value.numel() == 1 ? value.reshape({}) : value).to(DType::kF32);
+}
+std::optional<Tensor> OfRows(const std::optional<Tensor>& value) {
+  return value ? std::optional(OfRows(*value)) : std::nullopt;
 }
 
 Values MatMulInteger(Call& c) {
-  std::optional<Tensor> a_zero = c.Optional(2), b_zero = c.Optional(3);
-  if (a_zero) a_zero = RowZero(*a_zero);
-  return {IntegerMatmul({c[0], a_zero}, {c[1], b_zero})};
+  return {IntegerMatmul({c[0], OfRows(ZeroPoint(c, 2))}, {c[1], ZeroPoint(c, 3)})};
+}
+
+/// Of two operands, each with its scale and zero point behind it.
+Tensor MatmulSums(const Call& c, const Tensor& a, const Tensor& b) {
+  return IntegerMatmul({a, OfRows(ZeroPoint(c, 2))}, {b, ZeroPoint(c, 5)});
+}
+Tensor MatmulScale(const Call& c) { return ScaleOf(OfRows(c[1])) * ScaleOf(c[4]); }
+
+/// Sums in steps of the result: their scales as one factor, as runtimes of integers have it.
+Tensor Steps(const Tensor& sums, const Tensor& scale, const Tensor& of_result) {
+  return sums.to(DType::kF32) * (scale / of_result.reshape({}).to(DType::kF32));
+}
+Values OfSteps(const Call& c, const Tensor& steps, size_t zero) {
+  return {Quantized(c, steps, full({}, 1.0, DType::kF32, c.device()), c[zero], c[zero].dtype())};
 }
 
 Values QLinearMatMul(Call& c) {
-  Tensor a = c[0], b = c[3];
-  Tensor sums = IntegerMatmul({a, RowZero(c[2])}, {b, c[5]});
-  Tensor scale = RowZero(c[1]).to(DType::kF32) * c[4].to(DType::kF32);
-  Tensor y = sums.to(DType::kF32) * scale;
-  return {Quantized(c, y, c[6].to(DType::kF32), c[7], c[7].dtype())};
+  return OfSteps(c, Steps(MatmulSums(c, c[0], c[3]), MatmulScale(c), c[6]), 7);
 }
 
-/// A zero point or scale of each filter.
-Tensor OfFilters(const Tensor& value, const Tensor& weight) {
-  if (value.numel() == 1) return value.reshape({});
-  Dims sizes = Dims::Filled(weight.dim(), 1);
-  sizes[0] = value.numel();
-  return value.reshape(sizes);
+Values DequantizedMatMul(Call& c) {
+  return {MatmulSums(c, c[0], c[3]).to(DType::kF32) * MatmulScale(c)};
 }
 
+Values DequantizedGemm(Call& c) {
+  Tensor sums =
+      MatmulSums(c, c.Int("transA", 0) ? c[0].t() : c[0], c.Int("transB", 0) ? c[3].t() : c[3]);
+  Tensor y = sums.to(DType::kF32) * MatmulScale(c);
+  return {c.Has(6) ? y + c[6] : y};
+}
+
+/// `x` with more of its zero point around it.
+Tensor PaddedByZero(const Integers& x, const Dims& before, const Dims& after) {
+  Tensor padded = x.values;
+  for (int i = 0; i < before.size(); ++i) {
+    auto edge = [&](int64_t size) {
+      Dims sizes = padded.sizes();
+      sizes[i + 2] = size;
+      if (!x.zero) return zeros(sizes, padded.dtype(), padded.device());
+      return broadcast_to(x.zero->reshape({}).to(padded.dtype()), sizes);
+    };
+    if (before[i] > 0) padded = cat({edge(before[i]), padded}, i + 2);
+    if (after[i] > 0) padded = cat({padded, edge(after[i])}, i + 2);
+  }
+  return padded;
+}
+
+/// The exact sums of a convolution. What is padded on one side only is padded before it.
 Tensor IntegerConvolution(const Call& c, const Integers& x, const Integers& weight) {
-  int64_t terms = weight.values.numel() / std::max<int64_t>(weight.values.size(0), 1);
-  return ExactSums(Centred(x), Centred(weight), terms, [&](const Tensor& a, const Tensor& b) {
-    return Convolved(c, a, b, std::nullopt);
-  });
+  std::vector<int64_t> kernel;
+  for (int i = 2; i < weight.values.dim(); ++i) kernel.push_back(weight.values.size(i));
+  Windows w = WindowsOf(c, x.values.sizes(), kernel);
+  Dims padding, before, after;
+  for (size_t i = 0; i < kernel.size(); ++i) {
+    padding.push_back(std::min(w.before[i], w.after[i]));
+    before.push_back(w.before[i] - padding.back());
+    after.push_back(w.after[i] - padding.back());
+  }
+  std::optional<Tensor> x_zero = x.zero;
+  if (x_zero) x_zero = x_zero->reshape({});
+  return int_convolution(PaddedByZero(x, before, after), weight.values, x_zero, weight.zero,
+                         Dims(w.strides), padding, Dims(w.dilations), c.Int("group", 1));
 }
 
 Values ConvInteger(Call& c) {
-  Tensor x = c[0], weight = c[1];
-  std::optional<Tensor> weight_zero;
-  if (c.Has(3)) weight_zero = OfFilters(c[3], weight);
-  return {IntegerConvolution(c, {x, c.Optional(2)}, {weight, weight_zero})};
+  return {IntegerConvolution(c, {c[0], ZeroPoint(c, 2)}, {c[1], ZeroPoint(c, 3)})};
+}
+
+Tensor OfChannels(const Tensor& value, int64_t rank) {
+  if (value.numel() == 1) return value.reshape({});
+  Dims sizes = Dims::Filled(static_cast<int>(rank), 1);
+  sizes[1] = value.numel();
+  return value.reshape(sizes);
+}
+
+/// Of an input and a weight, each with its scale and zero point behind it.
+Tensor ConvolutionSums(const Call& c) {
+  return IntegerConvolution(c, {c[0], ZeroPoint(c, 2)}, {c[3], ZeroPoint(c, 5)});
+}
+Tensor ConvolutionScale(const Call& c, int64_t rank) {
+  return c[1].reshape({}) * OfChannels(c[4], rank);
+}
+
+Values DequantizedConv(Call& c) {
+  Tensor sums = ConvolutionSums(c);
+  Tensor y = sums.to(DType::kF32) * ConvolutionScale(c, sums.dim());
+  return {c.Has(6) ? y + OfChannels(c[6], y.dim()) : y};
 }
 
 }  // namespace
 
 Values QLinearConv(Call& c) {
-  Tensor x = c[0], weight = c[3];
-  Tensor sums = IntegerConvolution(c, {x, c[2]}, {weight, OfFilters(c[5], weight)});
-  Dims channels = Dims::Filled(sums.dim(), 1);
-  channels[1] = sums.size(1);
-  if (c.Has(8)) sums = sums + c[8].reshape(channels);
-  Tensor scale = c[4].numel() == 1 ? c[4].reshape({}) : c[4].reshape(channels);
-  Tensor y = sums.to(DType::kF32) * (c[1].reshape({}) * scale);
-  return {Quantized(c, y, c[6], c[7], c[7].dtype())};
+  Tensor sums = ConvolutionSums(c);
+  if (c.Has(8)) sums = sums + OfChannels(c[8], sums.dim());
+  return OfSteps(c, Steps(sums, ConvolutionScale(c, sums.dim()), c[6]), 7);
 }
 
 namespace {
@@ -223,6 +265,9 @@ constexpr Operator kRows[] = {
     {"QLinearConv", 10, kNewestOpset, QLinearConv},
     {"QLinearMatMul", 10, kNewestOpset, QLinearMatMul},
     {"QuantizeLinear", 10, kNewestOpset, QuantizeLinear},
+    {"Conv", 1, 1, DequantizedConv, Needs::kNothing, kDequantizedDomain},
+    {"Gemm", 1, 1, DequantizedGemm, Needs::kNothing, kDequantizedDomain},
+    {"MatMul", 1, 1, DequantizedMatMul, Needs::kNothing, kDequantizedDomain},
 };
 
 }  // namespace

@@ -14,6 +14,8 @@ Tensor Quantized(const Call& call, const Tensor& x, const Tensor& scale,
 Tensor Dequantized(const Tensor& x, const Tensor& scale, const std::optional<Tensor>& zero);
 /// Floats rounded to the 256 levels of their own range, as DynamicQuantizeLinear has them.
 Tensor RoundedToRange(const Call& call, const Tensor& x);
+/// An input that is a zero point, unless it is known to be 0.
+std::optional<Tensor> ZeroPoint(const Call& call, size_t input);
 /// 8-bit integers and their zero point, which broadcasts.
 struct Integers {
   Tensor values;
@@ -21,7 +23,7 @@ struct Integers {
 };
 /// Elements without their zero point, in i32.
 Tensor Centred(const Integers& x);
-/// Exact sums in i32 of the products of centred elements.
+/// Exact sums in i32 of the products of elements without their zero points.
 Tensor IntegerMatmul(const Integers& a, const Integers& b);
 /// QLinearConv of ONNX.
 Values QLinearConv(Call& call);

@@ -156,9 +156,14 @@ Values Slice(Call& c) {
 /// (before, after) of each dim, from the first.
 Tensor PaddedWith(const Call& c, Tensor x, const std::vector<int64_t>& before,
                   const std::vector<int64_t>& after, const std::string& mode, const Tensor& fill) {
+  constexpr int64_t kMost = int64_t{1} << 48;  // so that no sum of sizes overflows
   std::vector<int64_t> low = before, high = after;
   for (int64_t i = 0; i < x.dim(); ++i) {  // negative amounts crop
     auto at = static_cast<size_t>(i);
+    for (int64_t amount : {low[at], high[at]}) {
+      if (amount < -kMost || amount > kMost)
+        c.Fail("a pad of {}, at most {} can be", amount, kMost);
+    }
     int64_t cut = std::max<int64_t>(-low[at], 0), cut_end = std::max<int64_t>(-high[at], 0);
     if (cut + cut_end > x.size(i))
       c.Fail("pads {} and {} of {}", low[at], high[at], x.shape().to_string());
@@ -178,26 +183,19 @@ Tensor PaddedWith(const Call& c, Tensor x, const std::vector<int64_t>& before,
       x = cat({part(low[at]), x, part(high[at])}, i);
       continue;
     }
-    std::vector<int64_t> index;
     int64_t size = x.size(i);
     if (size == 0) c.Fail("{} pads of an empty dim", mode);
-    CheckListed(c, size + low[at] + high[at]);
-    for (int64_t k = -low[at]; k < size + high[at]; ++k) {
-      int64_t from = k;
-      if (mode == "edge") {
-        from = std::clamp<int64_t>(k, 0, size - 1);
-      } else if (mode == "wrap") {
-        from = ((k % size) + size) % size;
-      } else if (size == 1) {
-        from = 0;
-      } else {
-        int64_t period = 2 * (size - 1);
-        from = ((k % period) + period) % period;
-        if (from >= size) from = period - from;
-      }
-      index.push_back(from);
+    Tensor from = arange(low[at] + size + high[at], DType::kI64, c.device()) - low[at];
+    if (mode == "edge" || (mode == "reflect" && size == 1)) {
+      from = clamp(from, 0, size - 1);
+    } else if (mode == "wrap") {
+      from = remainder(from, size);
+    } else {
+      int64_t period = 2 * (size - 1);
+      from = remainder(from, period);
+      from = minimum(from, period - from);
     }
-    x = index_select(x, i, VectorOf(c, index));
+    x = index_select(x, i, from);
   }
   return x;
 }

@@ -89,7 +89,7 @@ int64_t Product(const Dims& sizes, int first, int last) {
 }
 
 void CheckListed(const Call& call, int64_t count) {
-  constexpr int64_t kMost = int64_t{1} << 26;
+  constexpr int64_t kMost = int64_t{1} << 24;
   if (count < 0 || count > kMost)
     call.Fail("a list of {} numbers, at most {} can be", count, kMost);
 }

@@ -111,6 +111,18 @@ Tensors EighVjp(const VjpCall& c) {
   return {matmul(matmul(vectors, inner), H(vectors))};
 }
 
+/// Eigenvectors have length 1, and any phase: a result must not depend on that.
+Tensors EigVjp(const VjpCall& c) {
+  const Tensor &values = c.out[0], &vectors = c.out[1];
+  Tensor adjoint = H(vectors);
+  Tensor rotated = matmul(adjoint, c.grads[1]);
+  Tensor along = Casted(real(DiagonalOf(rotated)), values.dtype());
+  Tensor turned = (rotated - matmul(adjoint, vectors) * Rowwise(along)) / Gaps(conj(values));
+  Tensor off = StrictLower(turned) + StrictUpper(turned);
+  Tensor result = linalg_solve(adjoint, matmul(off + Diagonal(c.grads[0]), adjoint));
+  return {IsComplex(c.in[0].dtype()) ? result : real(result)};
+}
+
 Tensors SvdVjp(const VjpCall& c) {
   const Tensor& s = c.out[1];
   int64_t rows = c.in[0].size(-2), columns = c.in[0].size(-1), k = s.size(-1);

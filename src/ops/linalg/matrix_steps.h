@@ -48,6 +48,7 @@ std::vector<Tensor> CholeskyVjp(const VjpCall& c);
 std::vector<Tensor> LuVjp(const VjpCall& c);
 std::vector<Tensor> QrVjp(const VjpCall& c);
 std::vector<Tensor> EighVjp(const VjpCall& c);
+std::vector<Tensor> EigVjp(const VjpCall& c);
 std::vector<Tensor> SvdVjp(const VjpCall& c);
 
 }  // namespace hammock::ops

@@ -31,6 +31,15 @@ Dims SizesBetween(const Tensor& x, int first, int last) {
   return sizes;
 }
 
+/// 1, x, x ** 2 and so on: `count` of them.
+std::vector<Tensor> Powers(const char* op, const Tensor& x, int64_t count) {
+  constexpr int64_t kMost = 32768;  // each is an op of the graph
+  if (count > kMost) Throw(ErrorCode::kValue, "{}: N must be at most {}, is {}", op, kMost, count);
+  std::vector<Tensor> powers = {ones_like(x)};
+  for (int64_t i = 1; i < count; ++i) powers.push_back(mul(powers.back(), x));
+  return powers;
+}
+
 /// conj of the transposed matrices.
 Tensor Adjoint(const Tensor& x) { return conj(transpose(x, -2, -1)); }
 
@@ -114,9 +123,7 @@ Tensor linalg_vander(const Tensor& x, std::optional<int64_t> N, Location at) {
   NeedRank("linalg_vander", x, 1);
   int64_t count = N.value_or(x.size(-1));
   if (count <= 1) Throw(ErrorCode::kValue, "linalg_vander: N {} must be greater than 1", count);
-  std::vector<Tensor> columns = {ones_like(x)};
-  for (int64_t i = 1; i < count; ++i) columns.push_back(mul(columns.back(), x));
-  return stack(columns, -1);
+  return stack(Powers("linalg_vander", x, count), -1);
 }
 
 Tensor vander(const Tensor& x, std::optional<int64_t> N, bool increasing, Location at) {
@@ -130,9 +137,7 @@ Tensor vander(const Tensor& x, std::optional<int64_t> N, bool increasing, Locati
   if (IsIntegral(x.dtype())) type = DType::kI64;
   Tensor base = to(x, type);
   if (count == 0) return zeros({x.size(0), 0}, type, x.device());
-  std::vector<Tensor> columns = {ones_like(base)};
-  for (int64_t i = 1; i < count; ++i) columns.push_back(mul(columns.back(), base));
-  Tensor result = stack(columns, 1);
+  Tensor result = stack(Powers("vander", base, count), 1);
   return increasing ? result : flip(result, {1});
 }
 
@@ -241,10 +246,10 @@ constinit const OpDef kFunctions[] = {
      .doc = "X with tensordot(self, X) equal to `other`.",
      .call = Box<linalg_tensorsolve>},
     {.schema = "linalg_vander(Tensor x, *, int? N=None) -> Tensor",
-     .doc = "Powers of each element along a new last dim.",
+     .doc = "The first N powers of each element, at most 32768, along a new last dim.",
      .call = Box<linalg_vander>},
     {.schema = "vander(Tensor x, int? N=None, bool increasing=False) -> Tensor",
-     .doc = "Powers of each element of a vector.",
+     .doc = "The first N powers of each element of a vector, at most 32768.",
      .call = Box<vander>},
     {.schema = "linalg_lu_solve(Tensor LU, Tensor pivots, Tensor B, *, bool left=True, bool "
                "adjoint=False) -> Tensor",

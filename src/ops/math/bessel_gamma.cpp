@@ -75,6 +75,14 @@ std::vector<Tensor> ExpandPolygamma(const ExpandCall& call) {
   return Narrow(call, result);
 }
 
+void InferMvlgamma(const InferCall& call) {
+  constexpr int64_t kMost = 4096;  // each dimension is a term of the expansion
+  const int64_t p = call.attrs[0].integer();
+  if (p < 1 || p > kMost)
+    Refuse(call, ErrorCode::kValue, "p must be from 1 to {}, is {}", kMost, p);
+  InferFloatOfFirst(call);
+}
+
 std::vector<Tensor> ExpandMvlgamma(const ExpandCall& call) {
   int64_t p = call.attrs[0].integer();
   Tensor x = Wide(call, 0);
@@ -218,7 +226,6 @@ Tensor polygamma(int64_t n, const Tensor& self, Location at) {
 
 Tensor mvlgamma(const Tensor& self, int64_t p, Location at) {
   LocationScope scope(at);
-  if (p < 1) Throw(ErrorCode::kValue, "mvlgamma: p must be at least 1, is {}", p);
   if (self.dtype() == DType::kBool) {
     Throw<TypeError>(ErrorCode::kDTypeMismatch, "mvlgamma: {} is not supported, needs numbers",
                      self.shape().to_string());
@@ -308,9 +315,9 @@ constinit const OpDef kPolygamma = {
 };
 constinit const OpDef kMvlgamma = {
     .schema = "mvlgamma(Tensor self, int p) -> Tensor",
-    .doc = "Logarithm of the multivariate gamma function of dimension `p`.",
+    .doc = "Logarithm of the multivariate gamma function of dimension `p`, from 1 to 4096.",
     .call = Box<mvlgamma>,
-    .infer = InferFloatOfFirst,
+    .infer = InferMvlgamma,
     .expand = ExpandMvlgamma,
     .samples = {{"f32[2,3]", "{p=2}"}},
 };

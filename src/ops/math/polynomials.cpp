@@ -7,6 +7,7 @@
 #include <limits>
 #include <numbers>
 
+#include "base/throw.h"
 #include "hammock/ops/elementwise.h"
 #include "hammock/ops/special.h"
 #include "ops/primitives/elementwise_kit.h"
@@ -56,7 +57,11 @@ Tensor Line(const Tensor& x, double slope, double offset) {
   return offset == 0 ? scaled : add(scaled, ConstantLike(offset, x));
 }
 
-Tensor Polynomial(const Family& family, const Tensor& self, int64_t n) {
+Tensor Polynomial(const char* op, const Family& family, const Tensor& self, int64_t n) {
+  constexpr int64_t kMost = 4096;  // each degree is a term of the graph
+  if (n > kMost) {
+    Throw(ErrorCode::kValue, "{}: the degree must be at most {}, is {}", op, kMost, n);
+  }
   DType dtype = FloatOf(self.dtype());
   Tensor x = Casted(self, WideFloat(dtype));
   if (n <= 0) return Filled(self.sizes(), n == 0 ? 1 : 0, dtype, self);
@@ -121,7 +126,7 @@ Tensors NdtriGrad(const VjpCall& call) {
 #define HAMMOCK_DEFINE(name)                                          \
   Tensor special_##name(const Tensor& self, int64_t n, Location at) { \
     LocationScope scope(at);                                          \
-    return Polynomial(k_##name, self, n);                             \
+    return Polynomial("special_" #name, k_##name, self, n);           \
   }
 HAMMOCK_POLYNOMIALS(HAMMOCK_DEFINE)
 #undef HAMMOCK_DEFINE
@@ -152,9 +157,9 @@ constinit const OpDef kNdtri = {
     .samples = {{"f32[2,3]"}},
 };
 
-#define HAMMOCK_RECORD(name)                                    \
-  {.schema = "special_" #name "(Tensor self, int n) -> Tensor", \
-   .doc = "The orthogonal polynomial of degree `n`.",           \
+#define HAMMOCK_RECORD(name)                                                 \
+  {.schema = "special_" #name "(Tensor self, int n) -> Tensor",              \
+   .doc = "The orthogonal polynomial of degree `n`, which is at most 4096.", \
    .call = Box<special_##name>},
 #define UNARY(name, about) \
   {.schema = #name "(Tensor self) -> Tensor", .doc = about, .call = Box<name>},

@@ -9,6 +9,7 @@
 #include "ops/kit/compose.h"
 #include "ops/kit/record.h"
 #include "ops/nn/quantize.h"
+#include "ops/primitives/fused_forms.h"
 
 namespace hammock {
 
@@ -85,6 +86,21 @@ void InferQuantize(const InferCall& call) {
   call.out = {self.With(to)};
 }
 
+/// Steps as integers of at most 16 bits. Bounds are whole numbers, so steps may be clamped before
+/// they are rounded, and are then small enough that adding 3 * 2^22 rounds them, ties to even, and
+/// leaves them in the low bits.
+Tensor ShortSteps(const Tensor& steps, const Tensor& zero, DType dtype) {
+  const double low = InfoOf(dtype).lowest, high = InfoOf(dtype).highest;
+  Tensor least = ConstantLike(low, steps), most = ConstantLike(high, steps);
+  if (zero.defined()) {
+    least = least - Casted(zero, DType::kF32);
+    most = most - Casted(zero, DType::kF32);
+  }
+  Tensor shifted = minimum(maximum(steps, least), most) + 0x1.8p23;
+  Tensor bits = Apply(kBitcast, Location(), {shifted}, {DType::kI32});
+  return Casted(zero.defined() ? bits + Casted(zero, DType::kI32) : bits, dtype);
+}
+
 Tensors ExpandQuantize(const ExpandCall& call) {
   const Tensor& self = call.in[0];
   const DType dtype = call.out[0].dtype();
@@ -92,19 +108,21 @@ Tensors ExpandQuantize(const ExpandCall& call) {
   const Dims& sizes = call.in[1].sizes();
   const Blocks blocks = BlocksOf("quantize", self.shape(), sizes, "scale");
   auto spread = [&](const Tensor& values, const char* what) {
-    return Casted(OfBlocks("quantize", values, self.shape(), sizes, what), wide);
+    return OfBlocks("quantize", values, self.shape(), sizes, what);
   };
-  Tensor steps = Casted(Reshaped(self, blocks.whole), wide) / spread(call.in[1], "scale");
-  if (!IsFloat(dtype)) steps = round(steps);
-  if (call.in[2].defined()) steps = steps + spread(call.in[2], "zero point");
-  // The largest i32 is no f32: the next smaller one is.
-  double highest = InfoOf(dtype).highest;
-  if (InfoOf(dtype).bits == 32 && wide == DType::kF32) {
-    highest = dtype == DType::kU32 ? 0x1.fffffep31 : 0x1.fffffep30;
+  Tensor scale = Casted(spread(call.in[1], "scale"), wide), zero;
+  if (call.in[2].defined()) zero = spread(call.in[2], "zero point");
+  Tensor steps = Casted(Reshaped(self, blocks.whole), wide) / scale;
+  if (IsFloat(dtype)) {
+    steps = clamp(steps, InfoOf(dtype).lowest, InfoOf(dtype).highest);
+    return {Casted(Reshaped(steps, self.sizes()), dtype)};
   }
-  steps = clamp(steps, InfoOf(dtype).lowest, highest);
-  // Of NaN 0, on every device.
-  if (!IsFloat(dtype)) steps = where(isnan(steps), 0.0, steps);
+  steps = where(isnan(steps), 0.0, steps);  // 0 on every device
+  const bool is_short = wide == DType::kF32 && InfoOf(dtype).bits <= 16;
+  if (is_short) return {Reshaped(ShortSteps(steps, zero, dtype), self.sizes())};
+  steps = round(steps);
+  if (zero.defined()) steps = steps + Casted(zero, wide);
+  steps = clamp(steps, InfoOf(dtype).lowest, HighestStep(dtype, wide));
   return {Casted(Reshaped(steps, self.sizes()), dtype)};
 }
 
@@ -168,8 +186,6 @@ Tensors ExpandQuantizedLinear(const ExpandCall& call) {
 
 // ---- integers
 
-bool IsByte(DType dtype) { return dtype == DType::kI8 || dtype == DType::kU8; }
-
 void RequireZero(const InferCall& call, const Shape* zero) {
   if (zero) RequireDType(call, IsIntegral(zero->dtype()), *zero, "integers as zero points");
 }
@@ -205,77 +221,41 @@ void InferIntMatmul(const InferCall& call) {
   call.out = {Shape(DType::kI32, sizes)};
 }
 
-Dims BatchOf(const Tensor& x) {
-  Dims sizes = x.sizes();
-  sizes.resize(sizes.size() - 2);
-  return sizes;
-}
-
 Tensor Wide(const Tensor& x) { return Casted(x, DType::kI32); }
 Tensor ZeroOf(const Tensor& zero) {
   return zero.numel() == 1 ? Reshaped(Wide(zero), {}) : Wide(zero);
 }
 
-/// x as i8: x - 128 where it is u8.
-Tensor AsSigned(const Tensor& x) {
-  if (x.dtype() == DType::kI8) return x;
-  return Apply(kBitcast, Location(), {bitwise_xor(x, 0x80)}, {DType::kI8});
+/// Elements of a second operand, signed, with the zero point that this gives; undefined for none.
+struct Signed {
+  Tensor values, zero;
+
+  Signed(const Tensor& x, const Tensor& x_zero) : values(x) {
+    if (x_zero.defined()) zero = ZeroOf(x_zero);
+    if (x.dtype() == DType::kI8) return;
+    values = Apply(kBitcast, Location(), {bitwise_xor(x, 0x80)}, {DType::kI8});
+    zero = zero.defined() ? zero - 128 : ConstantLike(-128, Wide(values));
+  }
+};
+
+Tensor SumOver(const Tensor& x, const Dims& dims) {
+  return Apply(kReduceSum, Location(), {Wide(x)}, {dims, true});
 }
 
-Tensor Transposed(const Tensor& x) {
-  Dims dims;
-  for (int i = 0; i < x.dim() - 2; ++i) dims.push_back(i);
-  dims.push_back(x.dim() - 1);
-  dims.push_back(x.dim() - 2);
-  return Permuted(x, dims);
-}
-
-Tensor SumOver(const Tensor& x, int dim) {
-  return Apply(kReduceSum, Location(), {Wide(x)}, {Dims{dim}, true});
-}
-
-/// Products of rows: (a - p)(b - q) = ab - p sum(b) - q sum(a) + k p q, exactly, since sums wrap
-/// alike. p is one or [..., m, 1], q one or [..., 1, n]; undefined ones are 0.
-Tensor DotOf(const Tensor& a, const Tensor& rows, const Tensor& a_zero, const Tensor& b_zero) {
-  Tensor b = AsSigned(rows), p, q;
-  if (a_zero.defined()) p = ZeroOf(a_zero);
-  if (b_zero.defined()) q = ZeroOf(b_zero);
-  if (rows.dtype() == DType::kU8) q = q.defined() ? q - 128 : ConstantLike(-128, Wide(b));
-  Dims batch = BroadcastSizes("int_matmul", BatchOf(a), BatchOf(b));
-  auto with_batch = [&](const Tensor& x) {
-    Dims sizes = batch;
-    sizes.push_back(x.size(-2));
-    sizes.push_back(x.size(-1));
-    return Broadcasted(x, sizes);
-  };
-  Tensor sums = Apply(kIntDot, Location(), {with_batch(a), with_batch(b)});
-  if (p.defined()) sums = sums - p * Transposed(SumOver(b, b.dim() - 1));
-  if (q.defined()) sums = sums - q * SumOver(a, a.dim() - 1);
-  if (p.defined() && q.defined()) sums = sums + p * q * a.size(-1);
-  return sums;
-}
-
+/// Note [Bytes times bytes]
+/// Matmuls and convolutions of bytes are those of i32 with casts before them, which backends that
+/// multiply bytes leave out (compiler/passes/narrow_matmuls.h): the first operand is i8 or u8, the
+/// second i8. Zero points are corrections of the sums: (a - p)(b - q) = ab - p sum(b) - q sum(a) +
+/// k p q, exactly, since sums wrap alike.
 Tensors ExpandIntMatmul(const ExpandCall& call) {
-  return {DotOf(call.in[0], Transposed(call.in[1]), call.in[2], call.in[3])};
-}
-
-void InferIntDot(const InferCall& call) {
-  const Shape &self = *call.in[0], &other = *call.in[1];
-  RequireDType(call, IsByte(self.dtype()), self, "i8 or u8");
-  RequireDType(call, other.dtype() == DType::kI8, other, "i8");
-  Dims sizes = self.sizes(), wanted = self.sizes();
-  if (self.rank() >= 2 && other.rank() == self.rank()) {
-    sizes[self.rank() - 1] = wanted[self.rank() - 2] = other.size(self.rank() - 2);
-  }
-  if (self.rank() < 2 || other.sizes() != wanted) {
-    Refuse(call, ErrorCode::kShapeMismatch, "needs [..., m, k] and [..., n, k], got {} and {}",
-           self.to_string(), other.to_string());
-  }
-  call.out = {Shape(DType::kI32, sizes)};
-}
-
-Tensors ExpandIntDot(const ExpandCall& call) {
-  return {matmul(Wide(call.in[0]), Transposed(Wide(call.in[1])))};
+  const Tensor& a = call.in[0];
+  const auto [b, q] = Signed(call.in[1], call.in[3]);
+  Tensor sums = matmul(Wide(a), Wide(b)), p;
+  if (call.in[2].defined()) p = ZeroOf(call.in[2]);
+  if (p.defined()) sums = sums - p * SumOver(b, {b.dim() - 2});
+  if (q.defined()) sums = sums - q * SumOver(a, {a.dim() - 1});
+  if (p.defined() && q.defined()) sums = sums + p * q * a.size(-1);
+  return {sums};
 }
 
 void InferIntConvolution(const InferCall& call) {
@@ -300,71 +280,61 @@ void InferIntConvolution(const InferCall& call) {
   }
 }
 
-/// The windows of a padded input as rows: [images, groups, positions, elements of a filter].
-Tensor Windows(const Tensor& x, const Shape& weight, const Dims& out, const Dims& stride,
-               const Dims& dilation, int64_t groups) {
-  const int spatial = weight.rank() - 2;
-  Dims steps = Dims::Filled(x.dim(), 1);
-  for (int i = x.dim() - 2; i >= 0; --i) steps[i] = steps[i + 1] * x.size(i + 1);
-  const int64_t channels = x.size(1) / groups;
-  Dims sizes = {x.size(0), groups}, strides = {steps[0], steps[1] * channels};
-  int64_t positions = 1, elements = channels;
-  for (int i = 0; i < spatial; ++i) {
-    sizes.push_back(out[i + 2]);
-    strides.push_back(steps[i + 2] * stride[i]);
-    positions *= out[i + 2];
-  }
-  sizes.push_back(channels);
-  strides.push_back(steps[1]);
-  for (int i = 0; i < spatial; ++i) {
-    sizes.push_back(weight.size(i + 2));
-    strides.push_back(steps[i + 2] * dilation[i]);
-    elements *= weight.size(i + 2);
-  }
-  Tensor windows =
-      Apply(kAsStrided, Location(), {x}, {Attr(sizes), Attr(strides), Attr(int64_t{0})});
-  return Reshaped(windows, {x.size(0), groups, positions, elements});
+/// `x` with the zero point around it.
+Tensor PaddedBy(const Tensor& x, const Tensor& zero, const Dims& padding) {
+  Dims low = Dims::Filled(x.dim(), 0);
+  for (int i = 0; i < padding.size(); ++i) low[i + 2] = padding[i];
+  return Apply(kPad, Location(), {x, Casted(Reshaped(zero, {}), x.dtype())},
+               {Attr(low), Attr(low)});
 }
 
-/// A matmul of windows, in bytes, where their dims are not too many.
 Tensors ExpandIntConvolution(const ExpandCall& call) {
-  const Tensor &input = call.in[0], &weight = call.in[1], &zero = call.in[2];
-  const Dims stride(call.attrs[0].ints()), padding(call.attrs[1].ints()),
-      dilation(call.attrs[2].ints());
-  const int64_t groups = call.attrs[3].integer();
-  const int spatial = weight.dim() - 2;
-  const Dims& out = call.out[0].sizes();
-  Tensor weight_zero = call.in[3];
-  if (weight_zero.defined() && weight_zero.numel() != 1) {
-    Dims each = Dims::Filled(weight.dim(), 1);
-    each[0] = weight.size(0);
-    weight_zero = Reshaped(weight_zero, each);
+  const Tensor& zero = call.in[2];
+  const auto [weight, q] = Signed(call.in[1], call.in[3]);
+  const Dims none = Dims::Filled(weight.dim() - 2, 0);
+  const int64_t groups = call.attrs[3].integer(), filters = weight.size(0) / groups;
+  Dims padding(call.attrs[1].ints());
+  Tensor input = call.in[0], p;
+  if (zero.defined()) {
+    p = ZeroOf(zero);
+    if (padding != none) input = PaddedBy(input, zero, padding);
+    padding = none;
   }
-  if (spatial > 2) {
-    Tensor x = Wide(input), w = Wide(weight);
-    if (zero.defined()) x = x - ZeroOf(zero);
-    if (weight_zero.defined()) w = w - ZeroOf(weight_zero);
-    const Dims none = Dims::Filled(spatial, 0);
-    return {Apply(
-        kConvolution, Location(), {x, w},
-        {Attr(stride), Attr(padding), Attr(dilation), Attr(false), Attr(none), Attr(groups)})};
+  auto convolved = [&](const Tensor& w) {
+    return Apply(
+        kConvolution, Location(), {Wide(input), Wide(w)},
+        {call.attrs[0], Attr(padding), call.attrs[2], Attr(false), Attr(none), Attr(groups)});
+  };
+  Tensor sums = convolved(weight);
+  // One element for each filter: [filters, 1, ...] becomes a channel of the result.
+  auto of_channels = [&](const Tensor& x) {
+    Dims sizes = Dims::Filled(weight.dim(), 1);
+    sizes[1] = x.numel();
+    return Reshaped(x, sizes);
+  };
+  if (p.defined()) {
+    Dims summed;
+    for (int i = 1; i < weight.dim(); ++i) summed.push_back(i);
+    sums = sums - p * of_channels(SumOver(weight, summed));
   }
-  Dims low = Dims::Filled(weight.dim(), 0);
-  for (int i = 0; i < spatial; ++i) low[i + 2] = padding[i];
-  Tensor padded = input;
-  if (low != Dims::Filled(weight.dim(), 0)) {
-    Tensor value =
-        zero.defined() ? Casted(Reshaped(zero, {}), input.dtype()) : ConstantLike(0, input);
-    padded = Apply(kPad, Location(), {input, value}, {Attr(low), Attr(low)});
+  if (!q.defined()) return {sums};
+  Tensor zeros = of_channels(q);
+  Dims filter = weight.sizes();
+  filter[0] = groups;
+  Tensor windows = convolved(Broadcasted(ConstantLike(1, weight), filter));
+  if (groups > 1) {  // [n, groups, ...] repeated for the filters of each group
+    Dims apart = windows.sizes(), repeated = windows.sizes();
+    apart.insert(2, 1);
+    repeated.insert(2, filters);
+    windows = Reshaped(Broadcasted(Reshaped(windows, apart), repeated), call.out[0].sizes());
   }
-  Tensor rows = Windows(padded, weight.shape(), out, stride, dilation, groups);
-  const int64_t filters = weight.size(0) / groups, elements = rows.size(-1);
-  Tensor of_filters = Reshaped(weight, {groups, filters, elements});
-  if (weight_zero.defined() && weight_zero.numel() != 1) {
-    weight_zero = Reshaped(weight_zero, {groups, 1, filters});
+  sums = sums - zeros * windows;
+  if (p.defined()) {
+    int64_t terms = 1;  // of each sum
+    for (int i = 1; i < weight.dim(); ++i) terms *= weight.size(i);
+    sums = sums + zeros * p * terms;
   }
-  Tensor sums = DotOf(rows, of_filters, zero, weight_zero);
-  return {Reshaped(Permuted(sums, {0, 1, 3, 2}), out)};
+  return {sums};
 }
 
 }  // namespace
@@ -481,13 +451,6 @@ constinit const OpDef ops::kQuantizedLinear = {
     .samples = {{"f32[2,8] i8[3,8] f32[3,1] none none"},
                 {"f32[8] u4[3,8] f32[3,2] u8[3,2] f32[3]"}},
 };
-constinit const OpDef ops::kIntDot = {
-    .schema = "_int_dot(Tensor self, Tensor other) -> Tensor",
-    .doc = "Products of the rows of i8 or u8 with those of i8; sums are i32.",
-    .infer = InferIntDot,
-    .expand = ExpandIntDot,
-    .samples = {{"i8[3,4] i8[2,4]"}, {"u8[2,3,4] i8[2,2,4]"}},
-};
 
 namespace {
 constinit const OpDef kIntMatmul = {
@@ -502,9 +465,15 @@ constinit const OpDef kIntMatmul = {
 };
 }  // namespace
 
+// The largest i32 is no f32: the next smaller one is.
+double ops::HighestStep(DType dtype, DType wide) {
+  if (InfoOf(dtype).bits != 32 || wide != DType::kF32) return InfoOf(dtype).highest;
+  return dtype == DType::kU32 ? 0x1.fffffep31 : 0x1.fffffep30;
+}
+
 std::span<const OpDef* const> ops::QuantizeOps() {
-  static constexpr const OpDef* kOps[] = {&kQuantize, &kDequantize, &kQuantizedLinear,
-                                          &kIntDot,   &kIntMatmul,  &kIntConvolution};
+  static constexpr const OpDef* kOps[] = {&kQuantize, &kDequantize, &kQuantizedLinear, &kIntMatmul,
+                                          &kIntConvolution};
   return kOps;
 }
 

@@ -8,9 +8,9 @@ namespace hammock::ops {
 
 /// quantized_linear(input, weight, scale, zero_point?, bias?)
 extern const OpDef kQuantizedLinear;
-/// _int_dot(self, other): [..., m, k] of i8 or u8 times the rows of i8 [..., n, k], with sums in
-/// i32. What int_matmul and int_convolution become.
-extern const OpDef kIntDot;
+
+/// The largest element of an integer dtype that floats of `wide` can hold.
+double HighestStep(DType dtype, DType wide);
 
 std::span<const OpDef* const> QuantizeOps();
 

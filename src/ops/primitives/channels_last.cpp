@@ -4,6 +4,7 @@
 #include "ops/kit/compose.h"
 #include "ops/kit/record.h"
 #include "ops/primitives/families.h"
+#include "ops/primitives/fused_forms.h"
 
 namespace hammock {
 
@@ -58,8 +59,9 @@ void InferLast(const InferCall& call) {
            input.to_string());
   }
   Layout layout(call.attrs);
-  Shape first = layout.input_last ? WithChannelsFirst(input) : input;
-  const Shape* in[] = {&first, call.in[1]};
+  const Shape first = WithByteSums(layout.input_last ? WithChannelsFirst(input) : input);
+  const Shape weight = WithByteSums(*call.in[1]);
+  const Shape* in[] = {&first, &weight};
   Shape result = InferShapes(kConvolution, in, layout.own)[0];
   call.out = {layout.result_last ? WithChannelsLast(result) : result};
 }
@@ -67,7 +69,9 @@ void InferLast(const InferCall& call) {
 Tensors ExpandLast(const ExpandCall& c) {
   Layout layout(c.attrs);
   int rank = c.in[0].dim();
+  const DType sums = c.out[0].dtype();
   Tensor in[] = {layout.input_last ? Permuted(c.in[0], ChannelsToFirst(rank)) : c.in[0], c.in[1]};
+  for (Tensor& operand : in) operand = Casted(operand, sums);
   Tensor result = Apply(kConvolution, Location(), std::span<const Tensor>(in), layout.own);
   return {layout.result_last ? Permuted(result, ChannelsToLast(rank)) : result};
 }
@@ -102,7 +106,9 @@ constinit const OpDef ops::kConvolutionLast = {
         "_convolution_last(Tensor input, Tensor weight, int[] stride, int[] padding, int[] "
         "dilation, bool transposed, SymInt[] output_padding, int groups, bool input_last, bool "
         "result_last) -> Tensor",
-    .doc = "`convolution` of images, or to images, whose channels are the last dim.",
+    .doc =
+        "`convolution` of images, or to images, whose channels are the last dim; bytes are summed "
+        "in i32.",
     .infer = InferLast,
     .expand = ExpandLast,
     .samples = {{"f32[2,6,5,4] f32[6,2,3,2]",
@@ -110,7 +116,10 @@ constinit const OpDef ops::kConvolutionLast = {
                  "output_padding=[0,0], groups=2, input_last=true, result_last=true}"},
                 {"f32[2,4,5] f32[4,3,3]",
                  "{stride=[2], padding=[1], dilation=[1], transposed=true, output_padding=[1], "
-                 "groups=1, input_last=false, result_last=true}"}},
+                 "groups=1, input_last=false, result_last=true}"},
+                {"u8[2,6,5,4] i8[6,2,3,2]",
+                 "{stride=[2,1], padding=[1,0], dilation=[1,2], transposed=false, "
+                 "output_padding=[0,0], groups=2, input_last=true, result_last=true}"}},
 };
 constinit const OpDef ops::kConvolutionWeightBackwardLast = {
     .schema =

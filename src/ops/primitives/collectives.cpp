@@ -93,12 +93,12 @@ void InferAllToAll(const InferCall& call) {
 
 void InferPermute(const InferCall& call) {
   const int64_t ranks = RanksOf(call);
-  const Dims& pairs = call.attrs[0].ints();
+  const std::vector<int64_t>& pairs = call.attrs[0].ints();  // more than a shape has dims
   if (pairs.size() % 2 != 0)
     Refuse(call, ErrorCode::kValue, "pairs are (from, to), got {} numbers", pairs.size());
-  for (int i = 0; i < pairs.size(); ++i) {
+  for (size_t i = 0; i < pairs.size(); ++i) {
     CheckRank(call, i % 2 == 0 ? "a sender" : "a receiver", pairs[i], ranks);
-    for (int k = i % 2; k < i; k += 2) {
+    for (size_t k = i % 2; k < i; k += 2) {
       if (pairs[k] != pairs[i]) continue;
       Refuse(call, ErrorCode::kValue, "rank {} {} twice", pairs[i],
              i % 2 == 0 ? "sends" : "receives");
@@ -166,48 +166,105 @@ Tensors BroadcastFromVjp(const VjpCall& c) {
 Tensors AllToAllVjp(const VjpCall& c) { return {Node(kAllToAll, c.grad(), c)}; }
 
 Tensors PermuteVjp(const VjpCall& c) {
-  Dims back = c.attrs[0].ints();
-  for (int i = 0; i + 1 < back.size(); i += 2) std::swap(back[i], back[i + 1]);
+  std::vector<int64_t> back = c.attrs[0].ints();
+  for (size_t i = 0; i + 1 < back.size(); i += 2) std::swap(back[i], back[i + 1]);
   return {Node(kCollectivePermute, c.grad(), c, {Attr(back)})};
+}
+
+// ---- merged collectives, see Note [Merged collectives]
+
+void InferMerged(const InferCall& call) {
+  const Shape& type = *call.in[0];
+  const std::string& kind = call.attrs[0].str();
+  const int64_t ranks = RanksOf(call);
+  const bool pair = kind == "reduce_scatter_all_gather", gather = kind == "all_gather";
+  const bool reduce = kind == "all_reduce", scatter = kind == "reduce_scatter";
+  if (!pair && !gather && !reduce && !scatter) {
+    Refuse(call, ErrorCode::kValue, "unknown kind '{}'", kind);
+  }
+  int64_t split = 0;
+  for (int64_t count : call.attrs[1].ints()) {
+    if (count < 0 || count > type.numel() - split) {
+      Refuse(call, ErrorCode::kValue, "splits {} do not fit {}", call.attrs[1].to_string(),
+             type.to_string());
+    }
+    split += count;
+  }
+  if (pair || scatter) RequireParts(call, ranks);
+  if (!gather) CheckReduction(call, call.attrs[2].str());
+  const int64_t rows = gather ? 1 : ranks;
+  const bool fits =
+      pair || (reduce ? type.numel() == split
+                      : type.rank() == 2 && type.size(0) == rows && type.size(1) == split);
+  if (!fits) {
+    Refuse(call, ErrorCode::kShapeMismatch, "{} of {} elements a rank cannot have {}", kind, split,
+           type.to_string());
+  }
+  call.out = {reduce || pair ? type : WithFirst(type, gather ? ranks : 1)};
+}
+
+Tensors ExpandMerged(const ExpandCall& c) {
+  const std::string& kind = c.attrs[0].str();
+  const std::span<const Attr> group = c.attrs.last(2), reduction = c.attrs.last(3);
+  auto apply = [](const OpDef& op, const Tensor& x, std::span<const Attr> attrs) {
+    return Apply(op, Location(), std::span(&x, 1), attrs);
+  };
+  if (kind == "all_reduce") return {apply(kAllReduce, c.in[0], reduction)};
+  if (kind == "all_gather") return {apply(kAllGather, c.in[0], group)};
+  Tensor own = apply(kReduceScatter, c.in[0], reduction);
+  if (kind == "reduce_scatter") return {own};
+  return {apply(kAllGather, own, group)};
 }
 
 // ---- calls by name: `size` 0 stands for that of the group
 
-int64_t SizeOf(const std::string& group, int64_t size) {
-  return size > 0 ? size : distributed::FindGroup(group)->size();
+/// Refuses here what no step could run: a whole step runs all noted collectives.
+int64_t SizeOf(const OpDef& op, const std::string& group, int64_t size) {
+  const int64_t ranks = distributed::FindGroup(group)->size();
+  if (size != 0 && size != ranks) {
+    Throw(ErrorCode::kValue, "{}: size is {}, but group '{}' has {} rank(s)", op.name(), size,
+          group, ranks);
+  }
+  return ranks;
 }
 
 Tensor CallAllReduce(const Tensor& self, const std::string& reduction, const std::string& group,
                      int64_t size, Location at) {
   LocationScope scope(at);
   return NoteCollective(
-      Apply(kAllReduce, at, {self}, {Attr(reduction), Attr(group), Attr(SizeOf(group, size))}));
+      Apply(kAllReduce, at, {self},
+            {Attr(reduction), Attr(group), Attr(SizeOf(kAllReduce, group, size))}));
 }
 Tensor CallAllGather(const Tensor& self, const std::string& group, int64_t size, Location at) {
   LocationScope scope(at);
-  return NoteCollective(Apply(kAllGather, at, {self}, {Attr(group), Attr(SizeOf(group, size))}));
+  return NoteCollective(
+      Apply(kAllGather, at, {self}, {Attr(group), Attr(SizeOf(kAllGather, group, size))}));
 }
 Tensor CallReduceScatter(const Tensor& self, const std::string& reduction, const std::string& group,
                          int64_t size, Location at) {
   LocationScope scope(at);
   return NoteCollective(
-      Apply(kReduceScatter, at, {self}, {Attr(reduction), Attr(group), Attr(SizeOf(group, size))}));
+      Apply(kReduceScatter, at, {self},
+            {Attr(reduction), Attr(group), Attr(SizeOf(kReduceScatter, group, size))}));
 }
 Tensor CallBroadcast(const Tensor& self, int64_t root, const std::string& group, int64_t size,
                      Location at) {
   LocationScope scope(at);
-  return NoteCollective(Apply(kCollectiveBroadcast, at, {self},
-                              {Attr(root), Attr(group), Attr(SizeOf(group, size))}));
+  return NoteCollective(
+      Apply(kCollectiveBroadcast, at, {self},
+            {Attr(root), Attr(group), Attr(SizeOf(kCollectiveBroadcast, group, size))}));
 }
 Tensor CallAllToAll(const Tensor& self, const std::string& group, int64_t size, Location at) {
   LocationScope scope(at);
-  return NoteCollective(Apply(kAllToAll, at, {self}, {Attr(group), Attr(SizeOf(group, size))}));
+  return NoteCollective(
+      Apply(kAllToAll, at, {self}, {Attr(group), Attr(SizeOf(kAllToAll, group, size))}));
 }
 Tensor CallPermute(const Tensor& self, const std::vector<int64_t>& pairs, const std::string& group,
                    int64_t size, Location at) {
   LocationScope scope(at);
-  return NoteCollective(Apply(kCollectivePermute, at, {self},
-                              {Attr(Dims(pairs)), Attr(group), Attr(SizeOf(group, size))}));
+  return NoteCollective(
+      Apply(kCollectivePermute, at, {self},
+            {Attr(pairs), Attr(group), Attr(SizeOf(kCollectivePermute, group, size))}));
 }
 
 }  // namespace
@@ -293,6 +350,24 @@ constinit const OpDef kCollectivePermute = {
     .samples = {{"f32[2,3]", "{pairs=[0, 0], group=\"world\", size=1}"}},
 };
 
+constinit const OpDef kMergedCollective = {
+    .schema =
+        "_merged_collective(Tensor self, str kind, int[] splits, str reduction, str group, int "
+        "size) -> Tensor",
+    .doc = "Collectives of one kind that follow each other, as one.",
+    .effect = Effect::kOrdered,
+    .infer = InferMerged,
+    .expand = ExpandMerged,
+    .can_fail = true,
+    .samples = {{"f32[5]",
+                 "{kind=\"all_reduce\", splits=[2,3], reduction=\"sum\", group=\"world\", size=1}"},
+                {"f32[1,5]",
+                 "{kind=\"all_gather\", splits=[2,3], reduction=\"\", group=\"world\", size=1}"},
+                {"f32[4,2]",
+                 "{kind=\"reduce_scatter_all_gather\", splits=[], reduction=\"sum\", "
+                 "group=\"world\", size=1}"}},
+};
+
 }  // namespace hammock::ops
 
 namespace hammock::distributed {
@@ -317,6 +392,7 @@ constinit config::Option<int64_t> kBucketBytes({
     .default_value = int64_t{25} << 20,
     .doc = "Tensors that are reduced together travel in messages of about so many bytes. The same "
            "on all ranks.",
+    .affects_code = true,
     .min = 1,
 });
 

@@ -16,6 +16,16 @@ extern const OpDef kAllToAll;             ///< all_to_all(self): part i goes to 
 extern const OpDef kCollectivePermute;    ///< collective_permute(self) {pairs: from, to, ...}:
                                           ///< zeros on ranks that get nothing
 
+/// Note [Merged collectives]: collectives that ranks recorded one after another, as one.
+/// _merged_collective(self) {kind, splits, reduction}, where `kind` is "all_reduce", "all_gather"
+/// or "reduce_scatter" of several values that lie side by side along the last dim, `splits`
+/// elements of each (of a rank's shard of it), or "reduce_scatter_all_gather" of one value. Only
+/// compiled graphs have it (compiler/passes/merge_collectives.h). Which collectives can be merged
+/// depends on the rest of the graph, in which ranks may differ: where the ranks of a group have not
+/// merged alike, each merged collective sends its messages one by one, as ranks do that could not
+/// merge them.
+extern const OpDef kMergedCollective;
+
 /// Of an attribute `reduction`.
 distributed::Reduction ReductionOf(const std::string& name);
 

@@ -190,6 +190,13 @@ void InferEigh(const InferCall& call) {
   call.out = {WithLast(a, {size}).With(RealOf(a.dtype())), a};
 }
 
+void InferEig(const InferCall& call) {
+  const Shape& a = *call.in[0];
+  int64_t size = Square(call, a);
+  const Shape complex = a.With(ComplexOf(a.dtype()));
+  call.out = {WithLast(complex, {size}), complex};
+}
+
 void InferSvd(const InferCall& call) {
   const Shape& a = *call.in[0];
   auto [rows, columns] = Matrix(call, a);
@@ -260,6 +267,17 @@ std::tuple<Tensor, Tensor> linalg_eigh(const Tensor& self, const std::string& UP
 Tensor linalg_eigvalsh(const Tensor& self, const std::string& UPLO, Location at) {
   LocationScope scope(at);
   return std::get<0>(linalg_eigh(self, UPLO, at));
+}
+
+std::tuple<Tensor, Tensor> linalg_eig(const Tensor& self, Location at) {
+  LocationScope scope(at);
+  auto parts = ApplyMulti(kEig, at, std::span(&self, 1), {});
+  return {parts[0], parts[1]};
+}
+
+Tensor linalg_eigvals(const Tensor& self, Location at) {
+  LocationScope scope(at);
+  return std::get<0>(linalg_eig(self, at));
 }
 
 std::tuple<Tensor, Tensor> symeig(const Tensor& self, bool eigenvectors, bool upper, Location at) {
@@ -334,6 +352,16 @@ constinit const OpDef kEigh = {
     .can_fail = true,
     .num_outputs = 2,
 };
+constinit const OpDef kEig = {
+    .schema = "linalg_eig(Tensor self) -> (Tensor, Tensor)",
+    .doc = "Eigenvalues and eigenvectors of a square matrix, complex.",
+    .call = Box<linalg_eig>,
+    .infer = InferEig,
+    .takes_complex = true,
+    .vjp = EigVjp,
+    .can_fail = true,
+    .num_outputs = 2,
+};
 constinit const OpDef kSvd = {
     .schema = "linalg_svd(Tensor A, bool full_matrices=True) -> (Tensor, Tensor, Tensor)",
     .doc = "U, descending singular values S and Vh with U @ diag(S) @ Vh == A.",
@@ -376,6 +404,8 @@ HAMMOCK_FUNCTION(kQrOld, "qr(Tensor self, bool some=True) -> (Tensor, Tensor)",
                  "linalg_qr, reduced or complete.", qr)
 HAMMOCK_FUNCTION(kEigvalsh, "linalg_eigvalsh(Tensor self, str UPLO=\"L\") -> Tensor",
                  "Ascending eigenvalues of a symmetric matrix.", linalg_eigvalsh)
+HAMMOCK_FUNCTION(kEigvals, "linalg_eigvals(Tensor self) -> Tensor",
+                 "Eigenvalues of a square matrix, complex.", linalg_eigvals)
 HAMMOCK_FUNCTION(kSymeig,
                  "symeig(Tensor self, bool eigenvectors=False, bool upper=True) -> (Tensor, "
                  "Tensor)",
@@ -400,7 +430,7 @@ constinit const OpDef kLuOld = {
 }  // namespace
 
 std::span<const OpDef* const> ops::FactorOps() {
-  static constexpr const OpDef* kOps[] = {&kCholeskyOld, &kQrOld,  &kEigvalsh, &kSymeig,
+  static constexpr const OpDef* kOps[] = {&kCholeskyOld, &kQrOld,  &kEigvalsh, &kEigvals, &kSymeig,
                                           &kSvdvals,     &kSvdOld, &kLuFactor, &kLuOld};
   return kOps;
 }

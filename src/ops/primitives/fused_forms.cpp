@@ -5,11 +5,16 @@
 #include "ops/kit/compose.h"
 #include "ops/kit/record.h"
 #include "ops/nn/attention_node.h"
+#include "ops/primitives/collectives.h"
 #include "ops/primitives/families.h"
 
 namespace hammock {
 
 using namespace ops;  // NOLINT: the writer's kit of this folder
+
+Shape ops::WithByteSums(const Shape& operand) {
+  return IsByte(operand.dtype()) ? operand.With(DType::kI32) : operand;
+}
 
 namespace {
 
@@ -18,7 +23,9 @@ namespace {
 constexpr size_t kDotAttrs = 4;
 
 void InferDotFused(const InferCall& call) {
-  Shape result = InferShapes(kDotGeneral, call.in.first(2), call.attrs.first(kDotAttrs))[0];
+  const Shape wide[] = {WithByteSums(*call.in[0]), WithByteSums(*call.in[1])};
+  const Shape* in[] = {&wide[0], &wide[1]};
+  Shape result = InferShapes(kDotGeneral, in, call.attrs.first(kDotAttrs))[0];
   result = result.With(call.attrs[kDotAttrs].dtype());
   const Shape* bias = call.in[2];
   bool fits = !bias || (result.rank() > 0 && bias->dtype() == result.dtype() &&
@@ -31,7 +38,7 @@ void InferDotFused(const InferCall& call) {
 }
 
 Tensors ExpandDotFused(const ExpandCall& c) {
-  const DType wide = WideFloat(c.in[0].dtype());
+  const DType wide = IsByte(c.in[0].dtype()) ? DType::kI32 : WideFloat(c.in[0].dtype());
   const Tensor in[] = {Casted(c.in[0], wide), Casted(c.in[1], wide)};
   Tensor result =
       Apply(kDotGeneral, Location(), std::span<const Tensor>(in), c.attrs.first(kDotAttrs));
@@ -197,6 +204,9 @@ constinit const OpDef ops::kDotGeneralFused = {
                  "{a_contract=[1], b_contract=[0], a_batch=[], b_batch=[], dtype=f64, relu=true}"},
                 {"f64[2,3,4] f64[2,5,4] none",
                  "{a_contract=[2], b_contract=[2], a_batch=[0], b_batch=[0], dtype=f64, "
+                 "relu=false}"},
+                {"u8[3,4] i8[4,5] none",
+                 "{a_contract=[1], b_contract=[0], a_batch=[], b_batch=[], dtype=i32, "
                  "relu=false}"}},
 };
 constinit const OpDef ops::kScatterRows = {
@@ -254,8 +264,9 @@ constinit const OpDef ops::kAttentionPackedBackward = {
 };
 
 std::span<const OpDef* const> ops::FusedForms() {
-  static constexpr const OpDef* kOps[] = {&kDotGeneralFused, &kScatterRows, &kAttentionStrided,
-                                          &kAttentionStridedBackward, &kAttentionPackedBackward};
+  static constexpr const OpDef* kOps[] = {&kDotGeneralFused,         &kScatterRows,
+                                          &kAttentionStrided,        &kAttentionStridedBackward,
+                                          &kAttentionPackedBackward, &kMergedCollective};
   return kOps;
 }
 

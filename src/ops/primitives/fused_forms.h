@@ -6,8 +6,12 @@
 
 namespace hammock::ops {
 
+inline bool IsByte(DType dtype) { return dtype == DType::kI8 || dtype == DType::kU8; }
+/// An operand of bytes as i32, in which their products are summed; others as they are.
+Shape WithByteSums(const Shape& operand);
+
 /// `dot_general` with sums in a wide float, plus `bias` (one element for each column, of the
-/// result's dtype), then perhaps rectified, rounded to `dtype` once.
+/// result's dtype), then perhaps rectified, rounded to `dtype` once. Bytes are summed in i32.
 extern const OpDef kDotGeneralFused;
 
 /// `scatter` into zeros of `sizes` where `self` is absent, and with one index for each row of

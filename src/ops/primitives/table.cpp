@@ -55,7 +55,7 @@ constexpr const OpDef* kTable[] = {
     &kDotGeneral, &kConvolution, &kConvolutionWeightBackward,
 
     // ---- factors
-    &kCholesky, &kLu, &kQr, &kEigh, &kSvd, &kSolveTriangular,
+    &kCholesky, &kLu, &kQr, &kEigh, &kEig, &kSvd, &kSolveTriangular,
 
     // ---- fft
     &kFftC2C, &kFftR2C, &kFftC2R,

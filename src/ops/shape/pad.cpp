@@ -32,6 +32,12 @@ Amounts ReadAmounts(const Tensor& self, const std::vector<int64_t>& pad) {
     Throw(ErrorCode::kValue, "pad: needs (before, after) for at most {} dims of {}, got {} numbers",
           self.dim(), self.shape().to_string(), pad.size());
   }
+  constexpr int64_t kMost = int64_t{1} << 48;  // so that no sum of sizes overflows
+  for (int64_t amount : pad) {
+    if (amount >= -kMost && amount <= kMost) continue;
+    Throw(ErrorCode::kValue, "pad: {} elements at one side of {}; at most {} can be", amount,
+          self.shape().to_string(), kMost);
+  }
   Amounts amounts{Dims::Filled(self.dim(), 0), Dims::Filled(self.dim(), 0)};
   for (size_t i = 0; i < pad.size() / 2; ++i) {
     int dim = self.dim() - 1 - static_cast<int>(i);

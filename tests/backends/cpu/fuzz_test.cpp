@@ -57,7 +57,8 @@ TEST(Fuzz, GeneratesEveryPrimitiveThatItClaims) {
       &ops::kAllReduce, &ops::kAllGather, &ops::kReduceScatter, &ops::kCollectiveBroadcast,
       &ops::kAllToAll, &ops::kCollectivePermute,
       // By LAPACK or loops of the reference backend, with results that are not unique.
-      &ops::kCholesky, &ops::kLu, &ops::kQr, &ops::kEigh, &ops::kSvd, &ops::kSolveTriangular};
+      &ops::kCholesky, &ops::kLu, &ops::kQr, &ops::kEigh, &ops::kEig, &ops::kSvd,
+      &ops::kSolveTriangular};
   for (const OpDef* op : op_registry::All()) {
     if (!op->IsPrimitive()) continue;
     EXPECT_EQ(seen.contains(op), !without.contains(op)) << op->name();

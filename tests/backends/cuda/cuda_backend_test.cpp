@@ -498,7 +498,8 @@ TEST_F(CudaDevice, AttentionAndItsGradientAgreeWithTheReference) {
   for (auto [is_causal, queries, keys, width, dtype] :
        {Sizes{false, 5, 5, 8}, Sizes{true, 5, 5, 8}, Sizes{false, 70, 70, 64},
         Sizes{true, 140, 140, 16}, Sizes{false, 9, 130, 64, f16}, Sizes{true, 130, 40, 32, f16},
-        Sizes{true, 40, 130, 16}, Sizes{false, 33, 40, 128}, Sizes{true, 40, 40, 128}}) {
+        Sizes{true, 40, 130, 16}, Sizes{false, 33, 40, 128}, Sizes{true, 40, 40, 128},
+        Sizes{true, 200, 200, 64}, Sizes{false, 70, 210, 64}, Sizes{true, 200, 70, 64}}) {
     SCOPED_TRACE(fmt::format("{} queries, {} keys of {}", queries, keys, width));
     auto run = [&](const Device& device) {
       std::vector<Tensor> leaves;

@@ -619,6 +619,7 @@ class QueuedTraining : public QueuedUndo {
     Optimizer undisturbed(twin.parameters(), options);
     for (int i = 0; i < 6; ++i) {
       twin.Step(undisturbed, twin.good);
+      wait_device_ops();  // the first steps of both read the same memory
       learner.Step(optimizer, learner.good);
       wait_device_ops();
     }

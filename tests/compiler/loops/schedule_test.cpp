@@ -145,6 +145,40 @@ TEST(Schedule, FewLongRowsAreLeftToSeveralKernels) {
   EXPECT_EQ(s.schedule.commands.size(), 2u) << ToText(s.schedule, s.graph);
 }
 
+/// An update whose rate follows from the count of steps: the rate comes first, and the update joins
+/// the kernel that makes the gradient.
+TEST(Schedule, NumbersOfInputsComeFirst) {
+  Scheduled s = ScheduleOf(R"(
+    %0 = input : f32[64,100]
+    %1 = input : f32[64,100]
+    %2 = input : f32[]
+    %3 = mul %0, %0 : f32[64,100]
+    %4 = exp %2 : f32[]
+    %5 = sqrt %4 : f32[]
+    %6 = broadcast %5 {sizes=[64,100]} : f32[64,100]
+    %7 = mul %3, %6 : f32[64,100]
+    %8 = sub %1, %7 : f32[64,100]
+    return %3, %8)");
+  ASSERT_EQ(s.schedule.commands.size(), 2u) << ToText(s.schedule, s.graph);
+  EXPECT_EQ(s.schedule.commands[0].launch.columns, 1);
+  EXPECT_EQ(s.schedule.commands[1].writes.size(), 2u);
+}
+
+TEST(Schedule, WorkOnSumsMayStandApart) {
+  Graph graph = ParseGraph(R"(
+    %0 = input : f32[4096,100]
+    %1 = input : f32[100]
+    %2 = reduce_sum %0 {dims=[0], keepdim=false} : f32[100]
+    %3 = sub %1, %2 : f32[100]
+    return %3)");
+  auto kernels = [&](bool rows_apart) {
+    return MakeSchedule(graph, /*aligned_outputs=*/false, /*epilogues=*/false, rows_apart)
+        .commands.size();
+  };
+  EXPECT_EQ(kernels(false), 1u);
+  EXPECT_EQ(kernels(true), 2u);
+}
+
 TEST(Schedule, OfManyOpsIsManyKernelsOfBoundedSize) {
   auto chain = [](int count) {
     Graph graph;
@@ -271,6 +305,40 @@ TEST(MemoryPlan, OfAGroupIsFreedTogether) {
   EXPECT_NE(grouped.scratch_offset[1], grouped.scratch_offset[2]);
 }
 
+/// What lies between two sorts, which no kernel holds, in the memory of the first one's result.
+bool IsInPlace(const std::string& nodes, const std::string& outputs, int result, int last) {
+  Scheduled s = ScheduleOf(fmt::format(R"(
+    %0 = input : f32[64]
+    %1:2 = sort %0 {{dim=0, descending=false, stable=false}} : f32[64], i64[64]
+    {0}
+    %{2}:2 = sort %{1} {{dim=0, descending=false, stable=false}} : f32[64], i64[64]
+    return %{2}.0{3})",
+                                       nodes, result, last, outputs));
+  const std::vector<int64_t> scratch(s.schedule.commands.size());
+  auto is_in_place = [&](const MemoryPlan& plan) {
+    return plan.offset[s.schedule.first[NodeId(result)]] ==
+           plan.offset[s.schedule.first[NodeId(1)]];
+  };
+  std::vector<int> at_once(scratch.size(), static_cast<int>(scratch.size()) - 1);
+  EXPECT_FALSE(is_in_place(PlanMemory(s.schedule, scratch, at_once)));
+  EXPECT_FALSE(is_in_place(PlanMemory(s.schedule, BytesOf(s.schedule), scratch, {})))
+      << "accesses are known for the sizes of the schedule alone";
+  return is_in_place(PlanMemory(s.schedule, scratch));
+}
+
+TEST(MemoryPlan, ResultsOfKernelsTakeTheMemoryOfOperandsThatDie) {
+  EXPECT_TRUE(IsInPlace("%2 = sin %1 : f32[64]", "", 2, 3));
+  EXPECT_FALSE(IsInPlace("%2 = flip %1 {dims=[0]} : f32[64]\n%3 = sin %2 : f32[64]", "", 3, 4))
+      << "it reads other elements than it writes";
+}
+
+TEST(MemoryPlan, ValuesThatAreReadLaterKeepTheirMemory) {
+  EXPECT_FALSE(IsInPlace(R"(%2 = sin %1 : f32[64]
+    %3:2 = sort %2 {dim=0, descending=false, stable=false} : f32[64], i64[64]
+    %4 = add %3, %1 : f32[64])",
+                         ", %4", 2, 5));
+}
+
 // A copy of 16 MB stays in the caches, a sum of two of them does not fit.
 TEST(Schedule, WritesPastTheCachesWhatTheyCannotHold) {
   auto streams = [](const std::string& text) {
@@ -288,6 +356,24 @@ TEST(Schedule, WritesPastTheCachesWhatTheyCannotHold) {
     %1 = input : f32[4096,1024]
     %2 = add %0, %1 : f32[4096,1024]
     return %2)"));
+}
+
+TEST(Schedule, EqualKernelsAreOneObject) {
+  Scheduled s = ScheduleOf(R"(
+    %0 = input : f32[8,16]
+    %1 = input : f32[16,16]
+    %2 = dot_general %0, %1 {a_contract=[1], b_contract=[0], a_batch=[], b_batch=[]} : f32[8,16]
+    %3 = exp %2 : f32[8,16]
+    %4 = dot_general %3, %1 {a_contract=[1], b_contract=[0], a_batch=[], b_batch=[]} : f32[8,16]
+    %5 = exp %4 : f32[8,16]
+    %6 = dot_general %5, %1 {a_contract=[1], b_contract=[0], a_batch=[], b_batch=[]} : f32[8,16]
+    %7 = neg %6 : f32[8,16]
+    return %7)");
+  ASSERT_EQ(s.schedule.commands.size(), 3u);
+  auto kernel = [&](size_t command) { return s.schedule.commands[command].launch.kernel; };
+  ASSERT_TRUE(kernel(0));
+  EXPECT_EQ(kernel(0), kernel(1));
+  EXPECT_NE(kernel(1), kernel(2));
 }
 
 }  // namespace

@@ -43,6 +43,22 @@ TEST(DelayGathers, KeepsTheOrderOfCollectives) {
   EXPECT_EQ(ToText(DelayGathers(ParseGraph(text))), ToText(ParseGraph(text)));
 }
 
+TEST(DelayGathers, MovesNothingPastABodyWithCollectives) {
+  const char* text = R"(
+    %0 = input : f32[2]
+    %1 = input : f32[2]
+    %2 = all_gather %0 {group="g", size=2} : f32[4]
+    %3 = loop %1 {body=graph {
+      %0 = input : i64[]
+      %1 = input : f32[2]
+      %2 = all_reduce %1 {reduction="sum", group="g", size=2} : f32[2]
+      return %2
+    }, count=2, num_carried=1, num_stacked_in=0} : f32[2]
+    %4 = mul %2, %2 : f32[4]
+    return %3, %4)";
+  EXPECT_EQ(ToText(DelayGathers(ParseGraph(text))), ToText(ParseGraph(text)));
+}
+
 TEST(DelayGathers, KeepsGathersThatNothingUses) {
   const char* text = R"(
     %0 = input : f32[2]

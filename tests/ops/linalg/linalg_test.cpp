@@ -1,6 +1,8 @@
 #include <cmath>
+#include <complex>
 
 #include "backends/reference/linalg.h"
+#include "hammock/config.h"
 #include "hammock/error.h"
 #include "hammock/testing.h"
 #include "ops/expect.h"
@@ -157,6 +159,62 @@ TEST(Linalg, EighAndSvdRebuildTheMatrix) {
   auto [values, none] = symeig(tensor({{2.0, 1.0}, {1.0, 2.0}}));
   EXPECT_TENSOR(values, Type(f32, {2}), {1, 3}, 1e-6);
   EXPECT_EQ(none.shape(), Type(f32, {0}));
+}
+
+/// Whether the columns of `vectors` have length 1, and `x` multiplies them by `values`.
+bool AreEigenvectors(const Tensor& x, const Tensor& values, const Tensor& vectors) {
+  Tensor lengths = norm(vectors, 2, -2);
+  return Close(matmul(to(x, c128), vectors), vectors * unsqueeze(values, -2), 1e-9) &&
+         Close(lengths, ones_like(lengths), 1e-12);
+}
+
+TEST(Linalg, EigTakesAnySquareMatrix) {
+  for (const char* lapack : {"true", "false"}) {
+    config::Set("reference.lapack", lapack);
+    for (const Dims& sizes : kSquares) {
+      Tensor x = Sample(sizes);
+      for (const Tensor& a : {x, x + to(Transposed(x), c128) * Scalar(std::complex(0.0, 0.5))}) {
+        auto [values, vectors] = linalg_eig(a);
+        EXPECT_EQ(vectors.shape(), Type(c128, sizes));
+        EXPECT_TRUE(AreEigenvectors(a, values, vectors)) << lapack << " " << a.shape().to_string();
+        EXPECT_TRUE(Close(linalg_eigvals(a), values));
+      }
+    }
+    Tensor turn = tensor({{0.0, -1.0, 0.0}, {1.0, 0.0, 0.0}, {0.0, 0.0, 2.0}});  // i, -i and 2
+    Tensor values = linalg_eigvals(turn);
+    EXPECT_EQ(values.dtype(), c64);
+    EXPECT_TENSOR(std::get<0>(sort(imag(values))), Type(f32, {3}), {-1, 0, 1}, 1e-6);
+    Tensor defective = tensor({{1.0, 1.0}, {0.0, 1.0}}, f64);  // one vector, twice
+    auto [twice, same] = linalg_eig(defective);
+    EXPECT_TRUE(AreEigenvectors(defective, twice, same));
+    EXPECT_TENSOR(real(linalg_eigvals(zeros({2, 2}))), Type(f32, {2}), {0, 0});
+    for (double scale : {1e-200, 1e200}) {  // whose squares are no doubles
+      Tensor a = tensor({{1.0, 2.0, 0.5}, {0.0, 3.0, 1.0}, {1.0, 0.0, -2.0}}, f64);
+      auto [large, columns] = linalg_eig(a * scale);
+      EXPECT_TRUE(AreEigenvectors(a, large / scale, columns)) << lapack << " " << scale;
+    }
+    EXPECT_ERROR(linalg_eigvals(turn * kNan).host(), Error, "linalg_eigvals: the algorithm failed");
+  }
+  config::Set("reference.lapack", "true");
+  EXPECT_ERROR(linalg_eig(ones({2, 3})), ValueError, "needs square matrices");
+  EXPECT_ERROR(linalg_eigvals(ones({2, 2}, i64)), TypeError, "needs f32, f64, c64 or c128");
+}
+
+TEST(Linalg, GradientsOfEig) {
+  TensorsFn parts = [](const std::vector<Tensor>& in) -> std::vector<Tensor> {
+    auto [values, vectors] = linalg_eig(in[0]);
+    return {real(values), imag(values), abs(vectors)};  // whatever the phases of the vectors are
+  };
+  Tensor x = Sample({2, 3, 3});
+  EXPECT_EQ(testing::Gradcheck(parts, {x}), "");
+  EXPECT_EQ(testing::Gradgradcheck(parts, {Sample({3, 3})}), "");
+  EXPECT_EQ(testing::Gradcheck(parts, {x + to(x * x, c128) * Scalar(std::complex(0.0, 0.3))}), "");
+}
+
+TEST(Linalg, VandermondeMatricesHaveALimit) {
+  EXPECT_ERROR(linalg_vander(ones({2}), int64_t{1} << 40), ValueError,
+               "linalg_vander: N must be at most 32768");
+  EXPECT_ERROR(vander(ones({2}), int64_t{1} << 40), ValueError, "vander: N must be at most 32768");
 }
 
 TEST(Linalg, PseudoinverseRankAndLeastSquares) {

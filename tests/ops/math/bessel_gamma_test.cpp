@@ -2,6 +2,7 @@
 
 #include <limits>
 
+#include "hammock/ir/graph.h"
 #include "hammock/testing.h"
 #include "ops/expect.h"
 
@@ -71,7 +72,16 @@ TEST(BesselGamma, MvlgammaIsASumOfLgammas) {
   Tensor expected = lgamma(x) + lgamma(x - 0.5) + lgamma(x - 1) + 1.5 * std::log(M_PI);
   EXPECT_TENSOR(mvlgamma(x, 3), Type(f64, {2}), expected.to_vector<double>(), 1e-12);
   EXPECT_TENSOR(mvlgamma(Vec({2}, i64), 1), Type(f32, {1}), {0}, 1e-6);
-  EXPECT_ERROR(mvlgamma(x, 0), ValueError, "p must be at least 1");
+  EXPECT_ERROR(mvlgamma(x, 0), ValueError, "p must be from 1 to 4096, is 0");
+  EXPECT_ERROR(mvlgamma(x, int64_t{1} << 31), ValueError, "p must be from 1 to 4096");
+  EXPECT_ERROR(special_chebyshev_polynomial_t(x, int64_t{1} << 31), ValueError,
+               "special_chebyshev_polynomial_t: the degree must be at most 4096, is 2147483648");
+  // Of a graph that comes from a file, before it is expanded.
+  EXPECT_ERROR(ParseGraph(R"(
+    %0 = input : f32[2]
+    %1 = mvlgamma %0 {p=2147483648} : f32[2]
+    return %1)"),
+               Error, "mvlgamma: p must be from 1 to 4096");
 }
 
 TEST(BesselGamma, GradientsForTheSecondOperand) {
@@ -92,6 +102,9 @@ TEST(BesselGamma, NormalDistribution) {
                 {std::log(0.5), -804.6084420137538, -1.8410216450092636, 0}, 1e-12);
   EXPECT_TENSOR(erfcx(Vec({0, 100, -1}, f64)), Type(f64, {3}),
                 {1, 0.005641613782989433, 5.008980080762284}, 1e-13);
+  Tensor exact = Vec({0.022823009453264757, 0.03255790299363966, 5.758954262649785e+175}, f64);
+  EXPECT_TENSOR(erfcx(Vec({24.7, 17.3, -20.1}, f64)) / exact, Type(f64, {3}), {1, 1, 1}, 1e-15);
+  EXPECT_TENSOR(erfcx(Vec({-kInf, kInf, kNan}, f64)), Type(f64, {3}), {kInf, 0, kNan});
   EXPECT_TENSOR(entr(Vec({0, 1, -1, kNan})), Type(f32, {4}), {0, -0.0, -kInf, kNan}, 1e-7);
   EXPECT_TENSOR(xlog1py(Vec({0, 0, 2}), Vec({-1, kNan, 0})), Type(f32, {3}), {0, kNan, 0});
 }

@@ -249,13 +249,28 @@ TEST(ByteRows, EveryKernelGivesTheSums) {
                  right = Host(b);
       for (Level level : {Level::kPlain, Level::kAvx2, Level::kVnni}) {
         if (level > cpu::ByteRows::Best()) continue;
-        cpu::ByteRows kernel({.batch = 1, .m = 6, .n = 9, .k = k, .a_signed = is_signed});
+        cpu::ByteRows kernel({.m = 6, .n = 9, .k = k, .a_signed = is_signed});
         kernel.SetLevel(level);
         HostTensor out(Shape(i32, {6, 9})), scratch(Shape(u8, {kernel.scratch_bytes()}));
         kernel.Run(left.data(), right.data(), out.mutable_data(),
                    static_cast<char*>(scratch.mutable_data()), cpu::ThreadPool::Get());
         EXPECT_TRUE(out.SameBits(expected)) << kernel.kernel() << ' ' << k;
       }
+    }
+  }
+}
+
+TEST(Quantize, RoundsTiesToEvenAndSaturatesEveryType) {
+  Tensor x = tensor({-1e30, -70000.5, -2.5, -1.5, -0.5, 0.0, 0.5, 1.5, 2.5, 126.5, 254.5, 70000.5,
+                     1e30, double(NAN)},
+                    f32);
+  for (DType dtype : {i8, u8, i16, u16, i32}) {
+    for (int64_t zero : {0, 1, 100}) {
+      Tensor q = quantize(x, full({}, 1.0), tensor(zero, dtype), dtype);
+      Tensor steps = round(where(isnan(x), 0.0, x).to(f64)) + static_cast<double>(zero);
+      Tensor expected =
+          clamp(steps, InfoOf(dtype).lowest, dtype == i32 ? 0x1.fffffep30 : InfoOf(dtype).highest);
+      EXPECT_TRUE(Host(q.to(f64)).SameBits(Host(expected))) << NameOf(dtype) << ' ' << zero;
     }
   }
 }
@@ -294,6 +309,64 @@ TEST(IntConvolution, IsAConvolutionWithoutZeroPoints) {
   EXPECT_EQ(Difference(int_convolution(x, w, p, q, {2, 1}, {1, 2}, {1, 2}, 2), expected), 0);
   Tensor line = randint(0, 256, {2, 3, 9}).to(u8), filter = randint(-128, 128, {4, 3, 3}).to(i8);
   EXPECT_EQ(Difference(int_convolution(line, filter), conv1d(line.to(f64), filter.to(f64))), 0);
+}
+
+TEST(IntConvolution, OfEveryTypeAndGeometry) {
+  manual_seed(8);
+  auto bytes = [](const Dims& sizes, DType dtype) {
+    return randint(dtype == i8 ? -128 : 0, dtype == i8 ? 128 : 256, sizes).to(dtype);
+  };
+  struct Geometry {
+    Dims input, weight, stride, padding, dilation;
+    int64_t groups;
+  };
+  const Geometry geometries[] = {
+      {{2, 32, 12, 11}, {48, 32, 3, 3}, {1, 1}, {1, 1}, {1, 1}, 1},
+      {{1, 32, 9, 9}, {32, 1, 3, 3}, {2, 2}, {1, 1}, {1, 1}, 32},  // of each channel
+      {{1, 24, 7, 7}, {40, 24, 1, 1}, {1, 1}, {0, 0}, {1, 1}, 1},
+      {{1, 1, 20, 21}, {16, 1, 5, 3}, {2, 1}, {2, 0}, {1, 2}, 1},
+      {{1, 4, 5, 6, 7}, {8, 2, 2, 3, 2}, {1, 1, 1}, {1, 0, 1}, {1, 1, 1}, 2},
+  };
+  for (const Geometry& g : geometries) {
+    for (DType x_type : {i8, u8}) {
+      for (DType w_type : {i8, u8}) {
+        Tensor x = bytes(g.input, x_type), w = bytes(g.weight, w_type);
+        Tensor p = bytes({}, x_type), q = bytes({g.weight[0]}, w_type);
+        Dims filters = Dims::Filled(g.weight.size(), 1);
+        filters[0] = g.weight[0];
+        auto exact = [&](const Tensor& a, const Tensor& b) {
+          return g.weight.size() == 5
+                     ? conv3d(a, b, std::nullopt, g.stride, g.padding, g.dilation, g.groups)
+                     : conv2d(a, b, std::nullopt, g.stride, g.padding, g.dilation, g.groups);
+        };
+        auto sums = [&](const std::optional<Tensor>& x_zero, const std::optional<Tensor>& w_zero) {
+          return int_convolution(x, w, x_zero, w_zero, g.stride, g.padding, g.dilation, g.groups);
+        };
+        Tensor a = x.to(f64), b = w.to(f64);
+        Tensor centred = b - q.to(f64).reshape(filters);
+        EXPECT_EQ(Difference(sums(std::nullopt, std::nullopt), exact(a, b)), 0);
+        EXPECT_EQ(Difference(sums(p, std::nullopt), exact(a - p.to(f64), b)), 0);
+        EXPECT_EQ(Difference(sums(std::nullopt, q), exact(a, centred)), 0);
+        EXPECT_EQ(Difference(sums(p, q), exact(a - p.to(f64), centred)), 0);
+      }
+    }
+  }
+}
+
+TEST(IntMatmul, WeightsOfEitherOrderAndManyRows) {
+  manual_seed(9);
+  Tensor x = randint(0, 256, {3, 70, 65}).to(u8), w = randint(-128, 128, {65, 130}).to(i8);
+  Tensor exact = matmul(x.to(f64), w.to(f64));
+  EXPECT_EQ(Difference(int_matmul(x, w), exact), 0);
+  EXPECT_EQ(Difference(int_matmul(x, w.t().contiguous().t()), exact), 0);
+  Tensor y = randint(-128, 128, {3, 65, 9}).to(i8);  // a matrix for each of the stack
+  EXPECT_EQ(Difference(int_matmul(x, y), matmul(x.to(f64), y.to(f64))), 0);
+  // Terms of two dims that do not lie together, which are copied first.
+  const char* sums = "abc,cna->bn";
+  Tensor left = randint(0, 256, {4, 5, 6}).to(u8), right = randint(-128, 128, {6, 9, 4}).to(i8);
+  EXPECT_EQ(Difference(einsum(sums, {left.to(i32), right.to(i32)}),
+                       einsum(sums, {left.to(f64), right.to(f64)})),
+            0);
 }
 
 // ---- layers

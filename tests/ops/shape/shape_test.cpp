@@ -1,3 +1,5 @@
+#include <limits>
+
 #include "hammock/ir/op_def.h"
 #include "ops/expect.h"
 
@@ -64,6 +66,8 @@ TEST(Pad, Modes) {
   EXPECT_TENSOR(pad(x, {0, 0, 1, 0}), Type(f32, {2, 3}), {0, 0, 0, 1, 2, 3});
   EXPECT_ERROR(pad(x, {3, 0}, "reflect"), ValueError, "the dim is too small");
   EXPECT_ERROR(pad(x, {1}), ValueError, "pad: needs (before, after)");
+  const int64_t least = std::numeric_limits<int64_t>::min();  // with itself 0
+  EXPECT_ERROR(pad(x, {least, least}), ValueError, "at most");
   EXPECT_ERROR(pad(x, {1, 1}, "mirror"), ValueError, "mode");
 }
 

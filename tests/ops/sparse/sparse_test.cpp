@@ -67,7 +67,7 @@ TEST_P(OnDevice, ConversionsKeepTheElements) {
 TEST_P(OnDevice, CoalesceSumsEqualIndices) {
   Tensor indices = tensor({{1, 0, 1, 2, 1}, {0, 1, 0, 2, 1}}, i64, device());
   Tensor values = tensor({1.0, 2.0, 3.0, 4.0, 5.0}, f64, device());
-  SparseTensor s = sparse_coo_tensor(indices, values, Dims{3, 3});
+  SparseTensor s = sparse_coo_tensor(indices, values, {3, 3});
   EXPECT_FALSE(s.is_coalesced());
   SparseTensor c = s.coalesce();
   EXPECT_EQ(c.nnz(), 4);

@@ -5,10 +5,12 @@
 #include <atomic>
 #include <cstring>
 #include <thread>
+#include <tuple>
 #include <vector>
 
 #include "conform/check_functions.h"
 #include "conform/rule_kit.h"
+#include "hammock/lazy/backend_interface.h"
 #include "hammock/plugins.h"
 
 namespace hammock::tool {
@@ -40,17 +42,30 @@ std::string ServesThreads(const Subject& subject) {
 
 namespace {
 
-/// The plug-in's table, with one function that fails once.
+/// The plug-in's table, whose functions fail when they are told to.
 struct Faulty {
   static inline HammockPlugin original, table;
   static inline const HammockPlugin* (*entry)(const HammockHost*) = nullptr;
-  static inline std::string function;
-  static inline std::atomic<int> calls_before{-1};  // fails at 0
+  static inline std::string function;               ///< that fails
+  static inline std::atomic<int> calls_before{-1};  ///< fails at 0
 
-  static bool Fails(const char* name, HammockError* error) {
-    if (function != name || calls_before-- != 0) return false;
-    hammock_fail(error, HAMMOCK_DEVICE_ERROR, "injected fault");
-    return true;
+  template <auto kField>
+  struct Wrapped;
+  template <class... Args, HammockStatus (*HammockPlugin::*kField)(Args...)>
+  struct Wrapped<kField> {
+    static inline const char* name;
+    static HammockStatus Call(Args... args) {
+      if (function == name && calls_before-- == 0) {
+        HammockError* error = std::get<sizeof...(Args) - 1>(std::tie(args...));
+        return hammock_fail(error, HAMMOCK_DEVICE_ERROR, "injected fault");
+      }
+      return (original.*kField)(args...);
+    }
+  };
+  template <auto kField>
+  static void Wrap(const char* name) {
+    Wrapped<kField>::name = name;
+    if (original.*kField) table.*kField = Wrapped<kField>::Call;
   }
 
   static const HammockPlugin* Table(const HammockHost* host) {
@@ -59,29 +74,64 @@ struct Faulty {
     std::memcpy(&original, given, std::min<size_t>(sizeof(original), given->struct_size));
     table = original;
     table.struct_size = sizeof(table);
-    table.upload = [](void* self, int64_t device, uint64_t count, const HammockHostTensor* tensors,
-                      HammockData* data, HammockError* error) -> HammockStatus {
-      if (Fails("upload", error)) return HAMMOCK_DEVICE_ERROR;
-      return original.upload(self, device, count, tensors, data, error);
-    };
-    table.download = [](void* self, uint64_t count, const HammockData* data, void* const* places,
-                        HammockError* error) -> HammockStatus {
-      if (Fails("download", error)) return HAMMOCK_DEVICE_ERROR;
-      return original.download(self, count, data, places, error);
-    };
-    table.compile = [](void* self, const HammockCompilation* request, HammockCompiled* compiled,
-                       HammockError* error) -> HammockStatus {
-      if (Fails("compile", error)) return HAMMOCK_DEVICE_ERROR;
-      return original.compile(self, request, compiled, error);
-    };
-    table.execute = [](void* self, const HammockExecution* call,
-                       HammockError* error) -> HammockStatus {
-      if (Fails("execute", error)) return HAMMOCK_DEVICE_ERROR;
-      return original.execute(self, call, error);
-    };
+    for (const auto& [name, wrap] : kFunctions) wrap(name);
     return &table;
   }
+
+  struct Function {
+    const char* name;
+    void (*wrap)(const char* name);
+  };
+  static const Function kFunctions[12];
 };
+
+#define FUNCTION(field) \
+  { #field, Faulty::Wrap < &HammockPlugin::field> }
+constexpr Faulty::Function Faulty::kFunctions[12] = {
+    FUNCTION(memory_info), FUNCTION(set_memory_limit), FUNCTION(upload),    FUNCTION(download),
+    FUNCTION(copy),        FUNCTION(capabilities),     FUNCTION(compile),   FUNCTION(instantiate),
+    FUNCTION(execute),     FUNCTION(fingerprint),      FUNCTION(serialize), FUNCTION(deserialize)};
+#undef FUNCTION
+
+/// Calls that a plug-in may do without.
+template <class F>
+void IfSupported(F&& run) {
+  try {
+    run();
+  } catch (const NotSupported&) {
+  }
+}
+
+/// Calls every function of the table that the device has; throws what fails. What is wrong with the
+/// results is returned.
+std::string CallEverything(const Device& device, const Tensor& kept) {
+  const HostTensor given = Ramp(f32, kept.sizes());
+  Tensor twice = kept + from_host(given, device), squares = twice * twice;
+  mark_step();
+  const HostTensor sums = twice.host(), products = squares.host();
+  GetMemoryInfo(device);
+  IfSupported([&] { SetMemoryLimit(device, 0); });
+  lazy::BackendImplInterface& backend = device.backend();
+  const lazy::BackendDevice& where = device.backend_device();
+  auto data = backend.MakeComputationDataFromTensor(given, given.shape(), where);
+  IfSupported([&] { backend.CopyToDevice(data, where); });
+  const std::string type = given.shape().to_string();
+  Graph graph = ParseGraph(fmt::format("%0 = input : {0}\n%1 = add %0, %0 : {0}\nreturn %1", type));
+  auto computation = std::make_shared<lazy::Computation>("twice", std::move(graph), where);
+  computation = backend.Compile({computation}).at(0);
+  IfSupported([&] {
+    computation = backend.DeserializeComputation(backend.SerializeComputation(computation), where);
+  });
+  auto results = backend.ExecuteComputation(computation, std::span(&data, 1), where, {});
+  results.at(0)->WaitReady();
+  const HostTensor again = backend.MakeTensorFromComputationData(results[0], std::nullopt);
+  for (int64_t i = 0; i < given.numel(); ++i) {
+    const double v = 2 * given.at(i).ToDouble();
+    if (sums.at(i).ToDouble() != v || again.at(i).ToDouble() != v) return "wrong sums";
+    if (products.at(i).ToDouble() != v * v) return "wrong products";
+  }
+  return "";
+}
 
 }  // namespace
 
@@ -92,36 +142,30 @@ std::string SurvivesFaults(const Subject& subject) {
   Device device(plugins::Register(Faulty::Table, subject.plugin).name);
   std::string wrong;
   int size = 10;
-  for (const char* function : {"upload", "download", "compile", "execute"}) {
+  for (const auto& [function, wrap] : Faulty::kFunctions) {
     for (int at = 0; at < 3; ++at) {
       const int n = ++size;  // so that it is compiled anew
+      Tensor kept = from_host(Ramp(f32, {n}), device) + 0.0f;
+      mark_step(true);
       Faulty::function = function;
       Faulty::calls_before = at;
-      const HostTensor given = Ramp(f32, {n});
-      auto run = [&](const Tensor& x) {
-        Tensor twice = x + x, squares = twice * twice;
-        mark_step();
-        return std::pair(twice.host(), squares.host());
-      };
-      Tensor x = from_host(Ramp(f32, {n}), device);
       try {
-        run(x);
+        CallEverything(device, kept);
       } catch (const Error&) {
       }
       Faulty::calls_before = -1;
       try {
-        // What could not be brought to the device is brought there again.
-        const bool has_value = std::string_view(function) != "upload";
-        auto [twice, squares] = run(has_value ? x : from_host(Ramp(f32, {n}), device));
-        for (int64_t i = 0; i < n; ++i) {
-          const double v = 2 * given.at(i).ToDouble();
-          if (twice.at(i).ToDouble() == v && squares.at(i).ToDouble() == v * v) continue;
-          wrong += fmt::format("after a fault in {} (call {}): wrong values\n", function, at);
-          break;
-        }
-      } catch (const std::exception& error) {
-        wrong += fmt::format("after a fault in {} (call {}): {}\n", function, at, error.what());
+        wait_device_ops({device});  // an error that was not raised yet is raised here, once
+      } catch (const Error&) {
       }
+      std::string after;
+      try {
+        after = CallEverything(device, kept);
+      } catch (const std::exception& error) {
+        after = error.what();
+      }
+      if (after.empty()) continue;
+      wrong += fmt::format("after a fault in {} (call {}): {}\n", function, at, after);
     }
   }
   return wrong;

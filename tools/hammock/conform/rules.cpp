@@ -48,7 +48,7 @@ constexpr ConformRule kRules[] = {
     {"threads", "threads", kGold, "Threads that use the device at once get their own results.",
      ServesThreads},
     {"faults", "faults", kGold,
-     "After a failing upload, download, compilation or run, the same program runs.",
+     "After a fault in any call of the table, the same program runs, and no value is lost.",
      SurvivesFaults},
 };
 

@@ -64,6 +64,7 @@ function showDetails() {
       ["for all sizes", graph.general ? "yes" : null], ["runs", count(runs.runs)],
       ["running", time(runs.total_us)], ["inputs", bytes(graph.argument_bytes)],
       ["results", bytes(graph.result_bytes)], ["planned memory", bytes(graph.planned_bytes)],
+      ["computed again", graph.recomputed || null],
       ["hash", el("span", {class: "mono"}, graph.hash)]]),
     ...(slowestOf(graph).length ? [el("h4", {}, "Slowest kernels")] : []),
     el("ol", {}, slowestOf(graph).slice(0, 10).map((k) => el("li", {},

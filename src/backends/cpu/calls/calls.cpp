@@ -12,6 +12,7 @@
 #include "backends/reference/kernel.h"
 #include "ir/primitives.h"
 #include "ops/primitives/channels_last.h"
+#include "ops/primitives/collectives.h"
 #include "ops/primitives/fused_forms.h"
 
 namespace hammock::cpu {
@@ -95,16 +96,7 @@ class ConvolutionCall : public MatMulCall {
  private:
   static ConvolutionSpec SpecOf(const Graph& graph, const GraphNode& node,
                                 const EpilogueSpec& epilogue) {
-    bool layouts = node.op == &ops::kConvolutionLast;
-    bool input_last = layouts && node.attr("input_last").boolean();
-    const Shape& input = graph.TypeOf(node.inputs[0]);
-    ConvolutionSpec spec = ConvolutionSpec::Of(
-        input_last ? ops::WithChannelsFirst(input) : input, graph.TypeOf(node.inputs[1]),
-        node.attr("stride").ints(), node.attr("padding").ints(), node.attr("dilation").ints(),
-        node.attr("transposed").boolean(), node.attr("output_padding").ints(),
-        node.attr("groups").integer());
-    spec.input_last = input_last;
-    spec.out_last = layouts && node.attr("result_last").boolean();
+    ConvolutionSpec spec = ConvolutionSpecOf(graph, node);
     spec.epilogue = epilogue;
     return spec;
   }
@@ -112,6 +104,25 @@ class ConvolutionCall : public MatMulCall {
   Convolution convolution_;
   int64_t scratch_;
 };
+
+}  // namespace
+
+ConvolutionSpec ConvolutionSpecOf(const Graph& graph, const GraphNode& node) {
+  bool layouts = node.op == &ops::kConvolutionLast;
+  bool input_last = layouts && node.attr("input_last").boolean();
+  const Shape& input = graph.TypeOf(node.inputs[0]);
+  ConvolutionSpec spec = ConvolutionSpec::Of(
+      input_last ? ops::WithChannelsFirst(input) : input, graph.TypeOf(node.inputs[1]),
+      node.attr("stride").ints(), node.attr("padding").ints(), node.attr("dilation").ints(),
+      node.attr("transposed").boolean(), node.attr("output_padding").ints(),
+      node.attr("groups").integer());
+  spec.out = spec.out.With(node.type().dtype());
+  spec.input_last = input_last;
+  spec.out_last = layouts && node.attr("result_last").boolean();
+  return spec;
+}
+
+namespace {
 
 /// A kernel of the reference backend.
 class ReferenceCall : public Call {
@@ -199,9 +210,9 @@ bool GainsByNarrowOperands(const Graph& graph, const GraphNode& matmul) {
 
 bool RunsWhole(const Graph& graph, NodeId id) {
   const GraphNode& node = graph[id];
-  return RunsWholeAttention(graph, node) || RunsWholePool(graph, node) ||
-         RunsWholeQuantized(graph, node) || RunsWholeSparse(graph, node) ||
-         RunsWholeWeightBackward(graph, node);
+  return RunsWholeAttention(graph, node) || node.op == &ops::kMergedCollective ||
+         RunsWholePool(graph, node) || RunsWholeQuantized(graph, node) ||
+         RunsWholeSparse(graph, node) || RunsWholeWeightBackward(graph, node);
 }
 
 std::unique_ptr<MatMulCall> MakeMatMulCall(const Graph& graph, NodeId id,

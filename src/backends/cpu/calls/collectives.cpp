@@ -13,8 +13,10 @@ class CollectiveCall : public Call {
   CollectiveCall(const Graph& graph, const GraphNode& node)
       : node_(node), type_(graph.TypeOf(node.inputs[0])) {}
 
-  void Run(std::span<const char* const> in, std::span<char* const> out, char*) const override {
-    RunCollective(node_, type_, in[0], out[0]);
+  int64_t scratch_bytes() const override { return CollectiveScratch(node_, type_); }
+  void Run(std::span<const char* const> in, std::span<char* const> out,
+           char* scratch) const override {
+    RunCollective(node_, type_, in[0], out[0], scratch);
   }
   const char* kernel() const override { return "collective"; }
 
@@ -30,6 +32,7 @@ constexpr CallEntry kEntries[] = {
     {&ops::kCollectiveBroadcast, MakeNode<CollectiveCall>},
     {&ops::kAllToAll, MakeNode<CollectiveCall>},
     {&ops::kCollectivePermute, MakeNode<CollectiveCall>},
+    {&ops::kMergedCollective, MakeNode<CollectiveCall>},
 };
 
 }  // namespace

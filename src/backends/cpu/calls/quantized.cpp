@@ -2,7 +2,6 @@
 
 #include <optional>
 
-#include "backends/cpu/matmul/byte_rows.h"
 #include "backends/cpu/matmul/quantized_rows.h"
 #include "ops/nn/quantize.h"
 
@@ -70,40 +69,13 @@ std::unique_ptr<Call> MakeQuantizedLinear(const Graph& graph, const GraphNode& n
   return std::make_unique<QuantizedLinearCall>(*spec);
 }
 
-class IntDotCall : public Call {
- public:
-  IntDotCall(const Graph& graph, const GraphNode& node) : rows_(SpecOf(graph, node)) {}
-
-  int64_t scratch_bytes() const override { return rows_.scratch_bytes(); }
-  void Run(std::span<const char* const> in, std::span<char* const> out,
-           char* scratch) const override {
-    rows_.Run(in[0], in[1], out[0], scratch, ThreadPool::Get());
-  }
-  const char* kernel() const override { return rows_.kernel(); }
-
- private:
-  static ByteRowsSpec SpecOf(const Graph& graph, const GraphNode& node) {
-    const Shape &a = graph.TypeOf(node.inputs[0]), &b = graph.TypeOf(node.inputs[1]);
-    ByteRowsSpec spec{.batch = 1,
-                      .m = a.size(a.rank() - 2),
-                      .n = b.size(b.rank() - 2),
-                      .k = a.size(a.rank() - 1),
-                      .a_signed = a.dtype() == DType::kI8};
-    for (int i = 0; i < a.rank() - 2; ++i) spec.batch *= a.size(i);
-    return spec;
-  }
-  ByteRows rows_;
-};
-
-constexpr CallEntry kCalls[] = {{&ops::kQuantizedLinear, MakeQuantizedLinear},
-                                {&ops::kIntDot, MakeNode<IntDotCall>}};
+constexpr CallEntry kCalls[] = {{&ops::kQuantizedLinear, MakeQuantizedLinear}};
 
 }  // namespace
 
 std::span<const CallEntry> QuantizedCalls() { return kCalls; }
 
 bool RunsWholeQuantized(const Graph& graph, const GraphNode& node) {
-  if (node.op == &ops::kIntDot) return true;
   return node.op == &ops::kQuantizedLinear && SpecOf(graph, node).has_value();
 }
 

@@ -210,7 +210,30 @@ std::string ValueEmitter::FloatCast(const std::string& value, DType from, DType 
   return Rounded(value, to, lanes);
 }
 
+/// The low 32 bits of the whole number, without a wider type: what is left of f32 behind the
+/// nearest multiple of 2^32 is exact. Numbers that i64 does not hold give 0.
+std::string ValueEmitter::FloatToLowBits(const std::string& value, int lanes) {
+  const std::string type = IrType("float", lanes), flags = IrType("i1", lanes);
+  auto number = [&](double x) { return IrConstant("float", lanes, x); };
+  auto select = [&](const std::string& holds, const std::string& a, const std::string& b) {
+    return ir_.Value("select {} {}, {} {}, {} {}", flags, holds, type, a, type, b);
+  };
+  const std::string size = ir_.Intrinsic("fabs", "float", lanes, value);
+  const std::string fits = ir_.Value("fcmp olt {} {}, {}", type, size, number(0x1p63));
+  const std::string safe = select(fits, value, number(0));
+  const std::string scaled = ir_.Value("fmul {} {}, {}", type, safe, number(0x1p-32));
+  const std::string turns = ir_.Intrinsic("rint", "float", lanes, scaled);
+  const std::string whole = ir_.Value("fmul {} {}, {}", type, turns, number(0x1p32));
+  const std::string rest = ir_.Value("fsub {} {}, {}", type, safe, whole);
+  const std::string half = ir_.Value("fcmp oeq {} {}, {}", type, rest, number(0x1p31));
+  return Convert("fptosi", "float", select(half, number(-0x1p31), rest), "i32", lanes);
+}
+
 std::string ValueEmitter::FloatToInt(const std::string& value, DType from, DType to, int lanes) {
+  if (from != DType::kF64 && InfoOf(to).bits <= 32) {
+    const std::string bits = FloatToLowBits(value, lanes);
+    return InfoOf(to).bits == 32 ? bits : Convert("trunc", "i32", bits, RegisterElement(to), lanes);
+  }
   std::string wide =
       from == DType::kF64 ? value : Convert("fpext", "float", value, "double", lanes);
   std::string type = IrType("double", lanes);

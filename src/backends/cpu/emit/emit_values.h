@@ -50,6 +50,7 @@ class ValueEmitter {
   std::string FloatCast(const std::string& value, DType from, DType to, int lanes);
   /// Through i64; what that does not hold becomes its smallest value. u64 holds more.
   std::string FloatToInt(const std::string& value, DType from, DType to, int lanes);
+  std::string FloatToLowBits(const std::string& value, int lanes);
   std::string BoolScalar(const compiler::Instr& instr, int lanes,
                          const std::vector<std::string>& operands);
   /// One call per lane: of a function on doubles, or on 64-bit integers.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "backends/cpu/cpu_features.h"
+#include "backends/cpu/matmul/matmul_kernel.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -146,7 +147,7 @@ void ByteRows::Run(const void* a, const void* b, void* out, char* scratch, Threa
   const bool moved = level_ == Level::kVnni && s.a_signed;
 #if defined(__x86_64__)
   if (moved) {
-    pool.ParallelFor(s.batch * s.n, std::max<int64_t>((1 << 16) / std::max<int64_t>(s.k, 1), 1),
+    pool.ParallelFor(s.n, std::max<int64_t>((1 << 16) / std::max<int64_t>(s.k, 1), 1),
                      [&](int64_t begin, int64_t end, int) {
                        for (int64_t j = begin; j < end; ++j) {
                          offsets[j] = SumVnni(right + j * s.k, s.k);
@@ -154,31 +155,68 @@ void ByteRows::Run(const void* a, const void* b, void* out, char* scratch, Threa
                      });
   }
 #endif
-  // Bands of columns: b, the weight, is read once where a fits into the cache.
+  // A band of b is read once for each band of a, which fits into the cache.
   constexpr int64_t kBand = 64;
-  const int64_t bands = (s.n + kBand - 1) / kBand;
-  pool.ForEachChunk(s.batch * bands, [&](int64_t chunk, int) {
-    const int64_t batch = chunk / bands, first = chunk % bands * kBand;
-    const int64_t last = std::min(s.n, first + kBand);
-    for (int64_t i = 0; i < s.m; i += kRows) {
+  const int64_t bands = CeilDiv(s.n, kBand);
+  auto run = [&](int64_t task, int) {
+    const int64_t top = task / bands * kBand, first = task % bands * kBand;
+    const int64_t bottom = std::min(s.m, top + kBand), last = std::min(s.n, first + kBand);
+    for (int64_t i = top; i < bottom; i += kRows) {
       for (int64_t j = first; j < last; j += kColumns) {
-        Block block{.a = left + (batch * s.m + i) * s.k,
-                    .b = right + (batch * s.n + j) * s.k,
+        Block block{.a = left + i * s.k,
+                    .b = right + j * s.k,
                     .k = s.k,
-                    .rows = static_cast<int>(std::min<int64_t>(kRows, s.m - i)),
+                    .rows = static_cast<int>(std::min<int64_t>(kRows, bottom - i)),
                     .columns = static_cast<int>(std::min<int64_t>(kColumns, last - j)),
                     .sums = {}};
         RunBlock(block, level_, s.a_signed);
         for (int row = 0; row < block.rows; ++row) {
           for (int column = 0; column < block.columns; ++column) {
             auto sum = static_cast<uint32_t>(block.sums[row][column]);
-            if (moved) sum -= 128u * static_cast<uint32_t>(offsets[batch * s.n + j + column]);
-            results[(batch * s.m + i + row) * s.n + j + column] = static_cast<int32_t>(sum);
+            if (moved) sum -= 128u * static_cast<uint32_t>(offsets[j + column]);
+            results[(i + row) * s.n + j + column] = static_cast<int32_t>(sum);
           }
         }
       }
     }
-  });
+  };
+  ForEachTask(pool, pool.threads(), CeilDiv(s.m, kBand) * bands, kBand * kBand * s.k / 8, run);
+}
+
+namespace {
+
+/// Rows of a times columns of b, matrix after matrix.
+class ByteMatMul : public MatMulKernel {
+ public:
+  explicit ByteMatMul(const MatMulSpec& spec)
+      : spec_(spec),
+        rows_({.m = spec.m, .n = spec.n, .k = spec.k, .a_signed = spec.dtype == DType::kI8}) {
+    shared_bytes = RoundUp(rows_.scratch_bytes(), 64);
+  }
+  const char* name() const override { return rows_.kernel(); }
+
+  void Run(const MatMul::Pointers& pointers, const Scratch& scratch,
+           ThreadPool& pool) const override {
+    for (int64_t i = 0; i < Product(spec_.batch); ++i) {
+      auto at = [&](const MatrixLayout& layout) {
+        return BatchOffset(spec_.batch, layout.batch, i);
+      };
+      rows_.Run(static_cast<const std::byte*>(pointers.a) + at(spec_.a),
+                static_cast<const std::byte*>(pointers.b) + at(spec_.b),
+                static_cast<int32_t*>(pointers.out) + at(spec_.out),
+                reinterpret_cast<char*>(scratch.shared), pool);
+    }
+  }
+
+ private:
+  const MatMulSpec spec_;
+  const ByteRows rows_;
+};
+
+}  // namespace
+
+std::unique_ptr<MatMulKernel> MakeByteMatMul(const MatMulSpec& spec) {
+  return std::make_unique<ByteMatMul>(spec);
 }
 
 }  // namespace hammock::cpu

@@ -8,9 +8,9 @@
 
 namespace hammock::cpu {
 
-/// out[batch, m, n] = sum over k of a[batch, m, k] * b[batch, n, k]; b is signed. Sums wrap.
+/// out[m, n] = sum over k of a[m, k] * b[n, k]; b is signed. Sums wrap.
 struct ByteRowsSpec {
-  int64_t batch = 1, m = 0, n = 0, k = 0;
+  int64_t m = 0, n = 0, k = 0;
   bool a_signed = true;
 };
 
@@ -19,7 +19,7 @@ class ByteRows {
   enum class Level { kPlain, kAvx2, kVnni };
 
   explicit ByteRows(const ByteRowsSpec& spec) : spec_(spec), level_(Best()) {}
-  int64_t scratch_bytes() const { return spec_.batch * spec_.n * 4; }
+  int64_t scratch_bytes() const { return spec_.n * 4; }
   void Run(const void* a, const void* b, void* out, char* scratch, ThreadPool& pool) const;
   const char* kernel() const;  ///< "rows of bytes vnni", ...
 

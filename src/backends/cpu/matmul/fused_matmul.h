@@ -24,6 +24,9 @@ class MatMulCall : public Call {
   }
 };
 
+/// Of a convolution of either layout.
+ConvolutionSpec ConvolutionSpecOf(const Graph& graph, const GraphNode& node);
+
 std::unique_ptr<MatMulCall> MakeMatMulCall(const Graph& graph, NodeId node,
                                            const EpilogueSpec& epilogue);
 

@@ -8,6 +8,7 @@
 #include "backends/cpu/matmul/matmul_kernel.h"
 #include "base/throw.h"
 #include "ir/convert.h"
+#include "ops/primitives/fused_forms.h"
 
 namespace hammock::cpu {
 namespace {
@@ -101,9 +102,14 @@ class PointwiseConvolution : public ConvolutionKernel {
   const MatMul matmul_;
 };
 
+bool SumsBytes(const MatMulSpec& spec) {
+  return ops::IsByte(spec.dtype) && spec.out_dtype == DType::kI32;
+}
+
 void CheckSpec(const MatMulSpec& spec) {
   bool narrow = spec.dtype == DType::kF16 || spec.dtype == DType::kBF16;
-  if (spec.out_dtype != spec.dtype && !(narrow && spec.out_dtype == DType::kF32)) {
+  if (spec.out_dtype != spec.dtype && !(narrow && spec.out_dtype == DType::kF32) &&
+      !SumsBytes(spec)) {
     Throw<TypeError>(ErrorCode::kDTypeMismatch, "matmul: {} operands cannot give {} results",
                      NameOf(spec.dtype), NameOf(spec.out_dtype));
   }
@@ -219,6 +225,20 @@ OperandCopy InOrder(const Shape& shape, const Dims& dims) {
     steps.push_back(strides[static_cast<int>(d)]);
   }
   return OperandCopy(shape.dtype(), sizes, steps);
+}
+
+/// The order of the copy of b, with the dims of a column behind those of its columns.
+Dims ColumnsFirst(const DotGeneralSpec& spec) {
+  const int batch = spec.matmul.batch.size();
+  int rows = batch;
+  for (int64_t size = 1; size < spec.matmul.k; ++rows) {
+    size *= spec.b.size(static_cast<int>(spec.copy_b[rows]));
+  }
+  Dims order;
+  for (int i = 0; i < batch; ++i) order.push_back(spec.copy_b[i]);
+  for (int i = rows; i < spec.copy_b.size(); ++i) order.push_back(spec.copy_b[i]);
+  for (int i = batch; i < rows; ++i) order.push_back(spec.copy_b[i]);
+  return order;
 }
 
 /// A stack of matrices [rows, columns], one after another in row-major order. What is repeated
@@ -349,6 +369,7 @@ MatMul::MatMul(const MatMulSpec& spec) {
   if (Product(spec_.batch) * spec_.m * spec_.n == 0 || spec_.k == 0) {
     kernel_ = std::make_unique<EmptyMatMul>(spec_);
   }
+  if (!kernel_ && SumsBytes(spec_)) ChooseBytes();
   if (!kernel_) kernel_ = MakeVectorMatMul(spec_);
   if (!kernel_ && !tiny) ChooseLibrary();
   if (!kernel_) kernel_ = MakeTileMatMul(spec_);
@@ -373,9 +394,22 @@ void MatMul::ChooseLibrary() {
   copy_b_ = CopyBetween(spec_.dtype, spec_.batch, spec_.k, spec_.n, spec_.b, used.b);
 }
 
+/// Rows are multiplied by columns that are contiguous too: weights that are not are packed so.
+void MatMul::ChooseBytes() {
+  MatMulSpec used = spec_;
+  used.a = RowMajor(spec_.batch, spec_.a, spec_.m, spec_.k);
+  const MatrixLayout columns = {spec_.b.batch, spec_.b.column, spec_.b.row};
+  const MatrixLayout contiguous = RowMajor(spec_.batch, columns, spec_.n, spec_.k);
+  used.b = {contiguous.batch, contiguous.column, contiguous.row};
+  kernel_ = MakeByteMatMul(used);
+  copy_a_ = CopyBetween(spec_.dtype, spec_.batch, spec_.m, spec_.k, spec_.a, used.a);
+  copy_b_ = CopyBetween(DType::kI8, spec_.batch, spec_.n, spec_.k, columns, contiguous);
+}
+
 MatMul::MatMul(const DotGeneralSpec& spec) : MatMul(spec.matmul) {
   if (!spec.copy_a.empty()) copy_a_ = InOrder(spec.a, spec.copy_a);
-  if (!spec.copy_b.empty()) copy_b_ = InOrder(spec.b, spec.copy_b);
+  if (spec.copy_b.empty()) return;
+  copy_b_ = InOrder(spec.b, SumsBytes(spec_) ? ColumnsFirst(spec) : spec.copy_b);
 }
 
 MatMul::~MatMul() = default;
@@ -477,6 +511,9 @@ Convolution::Convolution(const ConvolutionSpec& spec) : spec_(spec) {
     if (HasElements(spec)) kernel_ = MakeLibraryConvolution(spec);
     HAMMOCK_CHECK(kernel_ || (!spec.input_last && !spec.out_last),
                   "only the library takes channels that are last");
+    HAMMOCK_CHECK(kernel_ || spec.out.dtype() == spec.input.dtype(),
+                  "only the library sums {} in {}", NameOf(spec.input.dtype()),
+                  NameOf(spec.out.dtype()));
     if (!kernel_ && PointwiseConvolution::Suits(spec)) {
       kernel_ = std::make_unique<PointwiseConvolution>(spec);
     }

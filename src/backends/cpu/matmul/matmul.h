@@ -64,8 +64,8 @@ struct MatrixLayout {
 
 /// out[batch, m, n] = a[batch, m, k] * b[batch, k, n]
 struct MatMulSpec {
-  DType dtype = DType::kF32;      ///< of a and b
-  DType out_dtype = DType::kF32;  ///< dtype, or f32 for f16 and bf16
+  DType dtype = DType::kF32;      ///< of a and b; with u8 and sums in i32, b is i8
+  DType out_dtype = DType::kF32;  ///< dtype, f32 for f16 and bf16, or i32 for bytes
   Dims batch;                     ///< sizes
   int64_t m = 0;
   int64_t n = 0;
@@ -106,7 +106,7 @@ class MatMul {
   MatMul& operator=(MatMul&&) noexcept;
 
   const MatMulSpec& spec() const { return spec_; }
-  /// Which implementation was chosen: "onednn", "vector", "tiles" or "empty".
+  /// Which implementation was chosen: "onednn", "vector", "rows of bytes", "tiles" or "empty".
   const char* kernel() const;
 
   /// Memory for Run by that many threads, aligned to 64 bytes. With less, but at least that of one
@@ -123,6 +123,7 @@ class MatMul {
 
  private:
   void ChooseLibrary();
+  void ChooseBytes();
   int64_t CopyBytes() const;
   int64_t ResultBytes() const;
 
@@ -133,7 +134,7 @@ class MatMul {
 
 /// The primitive `convolution` of row-major NC* tensors; see ir/primitives.h.
 struct ConvolutionSpec {
-  Shape input, weight, out;
+  Shape input, weight, out;  ///< of bytes, with i8 weights, `out` may be i32
   Dims stride, padding, dilation;
   bool transposed = false;
   int64_t groups = 1;

@@ -94,6 +94,8 @@ std::string OneDnnVersion();
 std::unique_ptr<MatMulKernel> MakeVectorMatMul(const MatMulSpec& spec);
 std::unique_ptr<MatMulKernel> MakeOneDnnMatMul(const MatMulSpec& spec);
 std::unique_ptr<ConvolutionKernel> MakeOneDnnConvolution(const ConvolutionSpec& spec);
+/// Never null. Of bytes with sums in i32: rows of a and columns of b are contiguous.
+std::unique_ptr<MatMulKernel> MakeByteMatMul(const MatMulSpec& spec);
 /// Never null.
 std::unique_ptr<MatMulKernel> MakeTileMatMul(const MatMulSpec& spec);
 std::unique_ptr<ConvolutionKernel> MakeTileConvolution(const ConvolutionSpec& spec);

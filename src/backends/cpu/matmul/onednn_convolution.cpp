@@ -1,5 +1,6 @@
 // Convolutions by oneDNN, by bands of an image.
 #include "backends/cpu/calls/strided_copy.h"
+#include "backends/cpu/matmul/byte_rows.h"
 #include "backends/cpu/matmul/onednn_kit.h"
 
 namespace hammock::cpu {
@@ -38,14 +39,31 @@ struct BandKernel {
   std::shared_ptr<const BandPrimitive> primitive;
 };
 
+/// The library's types of the tensors of a convolution.
+struct Types {
+  memory::data_type input, weight, out;
+};
+
+/// Bytes are summed exactly where the processor adds their products in 32 bits: without VNNI the
+/// library adds pairs of them in 16.
+std::optional<Types> TypesOf(const ConvolutionSpec& spec) {
+  const DType input = spec.input.dtype();
+  if (spec.out.dtype() == DType::kI32 && spec.weight.dtype() == DType::kI8) {
+    if (ByteRows::Best() != ByteRows::Level::kVnni) return std::nullopt;
+    if (input == DType::kU8)
+      return Types{memory::data_type::u8, memory::data_type::s8, memory::data_type::s32};
+    if (input == DType::kI8)
+      return Types{memory::data_type::s8, memory::data_type::s8, memory::data_type::s32};
+  }
+  auto type = TypeOf(input);
+  return type ? std::optional(Types{*type, *type, *type}) : std::nullopt;
+}
+
 class OneDnnConvolution : public ConvolutionKernel {
  public:
   /// By bands of so many rows of the output.
-  OneDnnConvolution(const ConvolutionSpec& spec, memory::data_type type, int64_t band_rows)
-      : spec_(spec),
-        type_(type),
-        width_(hammock::BytesOf(spec.input.dtype(), 1)),
-        band_rows_(band_rows) {
+  OneDnnConvolution(const ConvolutionSpec& spec, const Types& types, int64_t band_rows)
+      : spec_(spec), types_(types), band_rows_(band_rows) {
     OneThread one;
     PlanParts();
     MakeBands();
@@ -91,13 +109,17 @@ class OneDnnConvolution : public ConvolutionKernel {
   using List = memory::dims;
 
   int spatial() const { return spec_.input.rank() - 2; }
+  /// Bytes of an element.
+  static int64_t WidthOf(const Shape& shape) { return hammock::BytesOf(shape.dtype(), 1); }
 
   /// A large weight is packed in parts of its output channels, by several threads.
   void PlanPacking() {
     constexpr int64_t kLarge = 1 << 17, kChannels = 64;
     const memory::desc plain = PlainWeight(), packed = kernels_[0].weight;
     const int64_t channels = spec_.out.size(1);
-    if (spec_.groups == 1 && spec_.weight.numel() >= kLarge) {
+    // Packed bytes may have sums of channels behind them.
+    const bool divides = types_.weight == types_.out && spec_.groups == 1;
+    if (divides && spec_.weight.numel() >= kLarge) {
       for (int64_t parts : {8, 4, 2}) {
         if (channels % (parts * kChannels) == 0 && PackByParts(plain, packed, parts)) return;
       }
@@ -110,8 +132,8 @@ class OneDnnConvolution : public ConvolutionKernel {
     next[0] = sizes[0] /= parts;
     try {
       packer_ = Reorder::Of(plain.submemory_desc(sizes, none), packed.submemory_desc(sizes, none));
-      from_step_ = plain.submemory_desc(sizes, next).data.offset0 * width_;
-      to_step_ = packed.submemory_desc(sizes, next).data.offset0 * width_;
+      from_step_ = plain.submemory_desc(sizes, next).data.offset0 * WidthOf(spec_.weight);
+      to_step_ = packed.submemory_desc(sizes, next).data.offset0 * WidthOf(spec_.weight);
     } catch (const dnnl::error&) {
       return false;  // its channels do not lie in such blocks
     }
@@ -151,7 +173,7 @@ class OneDnnConvolution : public ConvolutionKernel {
   }
 
   /// Some rows of an image, with the channels last.
-  memory::desc ImageDesc(const Shape& whole, int64_t rows) const {
+  static memory::desc ImageDesc(const Shape& whole, int64_t rows, memory::data_type type) {
     List sizes = {1, whole.size(1)};
     for (int d = 2; d < whole.rank(); ++d) sizes.push_back(d == 2 ? rows : whole.size(d));
     List strides(whole.rank());
@@ -162,7 +184,7 @@ class OneDnnConvolution : public ConvolutionKernel {
     }
     strides[1] = 1;
     strides[0] = step;
-    return memory::desc(sizes, type_, strides);
+    return memory::desc(sizes, type, strides);
   }
 
   /// [out, in, taps] or, with groups, [groups, out, in, taps] of each.
@@ -187,7 +209,7 @@ class OneDnnConvolution : public ConvolutionKernel {
       strides[in - 1] = strides[in];
       strides[in] = strides[in - 1] * sizes[in - 1];
     }
-    return memory::desc(sizes, type_, strides);
+    return memory::desc(sizes, types_.weight, strides);
   }
 
   void MakeBands() {
@@ -217,22 +239,24 @@ class OneDnnConvolution : public ConvolutionKernel {
   void MakeKernel(const Band& band) {
     BandKernel kernel;
     kernel.band = band;
-    kernel.input = ImageDesc(spec_.input, band.input_rows);
-    kernel.out = ImageDesc(spec_.out, band.rows);
+    kernel.input = ImageDesc(spec_.input, band.input_rows, types_.input);
+    kernel.out = ImageDesc(spec_.out, band.rows, types_.out);
     if (!LiesLast(spec_.input, spec_.input_last)) {
       int64_t channels = spec_.input.size(1);
-      kernel.load.emplace(width_, Dims{channels, PositionsOf(spec_.input, band.input_rows)},
-                          Dims{PositionsOf(spec_.input, spec_.input.size(2)), 1},
-                          Dims{1, channels});
+      kernel.load.emplace(
+          WidthOf(spec_.input), Dims{channels, PositionsOf(spec_.input, band.input_rows)},
+          Dims{PositionsOf(spec_.input, spec_.input.size(2)), 1}, Dims{1, channels});
     }
     if (!LiesLast(spec_.out, spec_.out_last)) {
       int64_t channels = spec_.out.size(1), positions = PositionsOf(spec_.out, band.rows);
       int64_t plane = apart ? positions : PositionsOf(spec_.out, spec_.out.size(2));
-      kernel.store.emplace(width_, Dims{channels, positions}, Dims{1, channels}, Dims{plane, 1});
+      kernel.store.emplace(WidthOf(spec_.out), Dims{channels, positions}, Dims{1, channels},
+                           Dims{plane, 1});
     }
     // All bands use the packed weight that the first one chose.
-    kernel.weight = kernels_.empty() ? memory::desc(WeightSizes(), type_, memory::format_tag::any)
-                                     : kernels_[0].weight;
+    kernel.weight = kernels_.empty()
+                        ? memory::desc(WeightSizes(), types_.weight, memory::format_tag::any)
+                        : kernels_[0].weight;
     List strides, dilates, low, high;
     for (int i = 0; i < spatial(); ++i) {
       int64_t reach = spec_.dilation[i] * (spec_.weight.size(i + 2) - 1) + 1;
@@ -305,11 +329,11 @@ class OneDnnConvolution : public ConvolutionKernel {
   }
 
   /// Bytes to a row of an image.
-  int64_t Offset(const Shape& shape, bool last, int64_t image, int64_t row) const {
+  static int64_t Offset(const Shape& shape, bool last, int64_t image, int64_t row) {
     int64_t image_size = shape.numel() / shape.size(0);
     int64_t row_size = image_size / shape.size(1) / shape.size(2);
     if (last) row_size *= shape.size(1);
-    return (image * image_size + row * row_size) * width_;
+    return (image * image_size + row * row_size) * WidthOf(shape);
   }
 
   FinishedPart PartOf(std::byte* data, int64_t image, const Band& band) const {
@@ -322,8 +346,7 @@ class OneDnnConvolution : public ConvolutionKernel {
   }
 
   const ConvolutionSpec spec_;
-  const memory::data_type type_;
-  const int64_t width_;  // bytes of an element
+  const Types types_;
   const int64_t band_rows_;
   std::vector<std::pair<Band, int64_t>> bands_;  // with the number of the kernel
   std::vector<BandKernel> kernels_;
@@ -394,14 +417,14 @@ int64_t EvenRows(int64_t rows, int64_t wanted) {
 
 std::unique_ptr<ConvolutionKernel> MakeOneDnnConvolution(const ConvolutionSpec& given) {
   const ConvolutionSpec spec = WithoutUnitDims(given);
-  auto type = TypeOf(spec.input.dtype());
-  if (!type || !IsOrdinary(spec) || !IsUsable()) return nullptr;
+  const std::optional<Types> types = TypesOf(spec);
+  if (!types || !IsOrdinary(spec) || !IsUsable()) return nullptr;
   LibraryCall call;
   const int64_t rows = spec.out.size(2), wanted = WantedRows(spec);
   // A last band with fewer rows may have no kernel for the weights of the others.
   for (int64_t band_rows : {wanted, EvenRows(rows, wanted), rows}) {
     try {
-      return std::make_unique<OneDnnConvolution>(spec, *type, band_rows);
+      return std::make_unique<OneDnnConvolution>(spec, *types, band_rows);
     } catch (const dnnl::error&) {
     }
   }

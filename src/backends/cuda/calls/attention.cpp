@@ -1,9 +1,9 @@
 // Attention of 16-bit floats that never stores the scores.
 //
 // Note [Attention on a GPU]
-// A block has some queries, 16 or 32 for each of its four warps, and visits the keys tile by tile
-// (Note [Tiles of attention]), with a running largest score and sum of powers for each query; when
-// the largest score grows, the earlier sums are scaled down. Scores are f32; their powers of two
+// A block has some queries, 16 or 32 for each of its warps, and visits the keys tile by tile (Note
+// [Tiles of attention]), with a running largest score and sum of powers for each query; when the
+// largest score grows, the earlier sums are scaled down. Scores are f32; their powers of two
 // are rounded to the operands' dtype before they are multiplied by the values. The order of sums
 // depends on shapes alone.
 #include "backends/cuda/calls/attention_kernels.h"
@@ -23,13 +23,14 @@ class AttentionCall : public AttentionKernels {
     tiling_.tiles = is_wide() || is_async_ ? 1 : 2;
     if (is_async_) {
       tiling_.is_async = true;
-      tiling_.threads = 256;
-      tiling_.blocks = is_wide() ? 1 : 2;
+      tiling_.threads = is_wide() ? 256 : 128;
+      tiling_.blocks = is_wide() ? 1 : 4;
     }
   }
 
   std::vector<KernelSource> Sources() const override {
-    return {Kernel("attention.cuh", "attention", sizeof(AttentionArgs), tiling_)};
+    const char* function = is_async_ ? "attention_async" : "attention";
+    return {Kernel("attention.cuh", function, sizeof(AttentionArgs), tiling_)};
   }
   void Run(Machine& machine, const Operands& operands) const override {
     machine.Launch(function(0), GridFor(sizes_.queries, tiling_),

@@ -30,9 +30,10 @@ class AttentionBackwardCall : public AttentionKernels {
     of_keys_ = of_queries_;
     if (is_async_) {
       of_queries_.is_async = of_keys_.is_async = true;
-      of_queries_.part = of_keys_.part = is_wide() ? 32 : 64;
-      of_queries_.blocks = is_wide() ? 2 : 3;
-      of_keys_.blocks = 2;
+      of_queries_.blocks = of_keys_.blocks = 2;
+      of_keys_.others = 32;
+      of_queries_.part = of_queries_.others;
+      of_keys_.part = of_keys_.others;
     }
   }
 
@@ -40,8 +41,14 @@ class AttentionBackwardCall : public AttentionKernels {
     auto kernel = [this](const char* function, const AttentionTiling& tiling) {
       return Kernel("attention_backward.cuh", function, sizeof(AttentionBackwardArgs), tiling);
     };
-    return {kernel("attention_query_gradient", of_queries_),
-            kernel("attention_key_gradient", of_keys_)};
+    if (!is_async_) {
+      return {kernel("attention_query_gradient", of_queries_),
+              kernel("attention_key_gradient", of_keys_)};
+    }
+    // Long rows leave no registers for the scores of a second tile.
+    return {
+        kernel("attention_query_gradient_async", of_queries_),
+        kernel(is_wide() ? "attention_key_gradient" : "attention_key_gradient_async", of_keys_)};
   }
   void Run(Machine& machine, const Operands& operands) const override {
     std::vector<uint64_t> arguments =

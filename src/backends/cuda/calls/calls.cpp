@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "backends/cuda/calls/call_kit.h"
+#include "backends/cuda/calls/collectives.h"
 #include "backends/cuda/emit/cuda_text.h"
 #include "compiler/loops/fusion_facts.h"
 #include "ir/primitives.h"
@@ -11,9 +12,9 @@ namespace hammock::cuda {
 namespace {
 
 const CallEntry* FindEntry(const OpDef* op) {
-  for (auto family :
-       {AttentionCalls(), ConvolutionCalls(), CopyCalls(), ElementCalls(), FftCalls(), IndexCalls(),
-        LoopCalls(), OrderCalls(), MatMulCalls(), ScanCalls(), ScatterCalls(), WindowCalls()}) {
+  for (auto family : {AttentionCalls(), CollectiveCalls(), ConvolutionCalls(), CopyCalls(),
+                      ElementCalls(), FftCalls(), IndexCalls(), LoopCalls(), OrderCalls(),
+                      MatMulCalls(), ScanCalls(), ScatterCalls(), WindowCalls()}) {
     for (const CallEntry& entry : family) {
       if (entry.op == op) return &entry;
     }

@@ -3,9 +3,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <mutex>
-#include <unordered_map>
-
 #include "backends/cuda/device/device_text.h"
 #include "base/never_destroyed.h"
 
@@ -29,18 +26,14 @@ KernelSource MakeSource(const DeviceKernel& kernel, const std::string& bounds,
 
 }  // namespace
 
-// Programs at new sizes ask for the texts of their calls again.
 KernelSource SourceOf(const DeviceKernel& kernel) {
-  static auto& mutex = NeverDestroyed<std::mutex>();
-  static auto& known = NeverDestroyed<std::unordered_map<std::string, KernelSource>>();
+  static auto& known = NeverDestroyed<SourceTable<std::string>>();
   std::string bounds = std::to_string(kernel.threads);
   if (kernel.resident > 1) bounds += fmt::format(", {}", kernel.resident);
   std::string what =
       fmt::format("{} {} {} {}", kernel.file, kernel.function, bounds, kernel.definitions);
-  std::lock_guard lock(mutex);
-  auto [source, is_new] = known.try_emplace(fmt::format("{} {}", kernel.argument_bytes, what));
-  if (is_new) source->second = MakeSource(kernel, bounds, what);
-  return source->second;
+  return known.Find(fmt::format("{} {}", kernel.argument_bytes, what),
+                    [&] { return MakeSource(kernel, bounds, what); });
 }
 
 TypeText::TypeText(std::string_view name) : text_(fmt::format("struct {} {{\n", name)) {}

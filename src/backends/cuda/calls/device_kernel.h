@@ -6,6 +6,8 @@
 ///   machine.Launch(function, grid, WordsOf(TransposeArgs<void>{.from = At(address), ...}));
 
 #include <cstring>
+#include <map>
+#include <mutex>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -23,6 +25,24 @@ struct DeviceKernel {
   int resident = 1;              ///< blocks that fit on a multiprocessor at once, at least
 };
 KernelSource SourceOf(const DeviceKernel& kernel);
+
+/// Sources by what they depend on, written once in a process: programs at new sizes ask for those
+/// of their calls again. Thread-safe.
+template <class Key>
+class SourceTable {
+ public:
+  template <class Write>
+  KernelSource Find(const Key& key, const Write& write) {
+    std::lock_guard lock(mutex_);
+    auto found = sources_.find(key);
+    if (found == sources_.end()) found = sources_.emplace(key, write()).first;
+    return found->second;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<Key, KernelSource> sources_;
+};
 
 /// The text of a struct of types and functions, as a template argument of device code.
 class TypeText {

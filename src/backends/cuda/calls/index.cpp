@@ -2,11 +2,14 @@
 // words. Wrong indices are noted and nothing outside of an operand is touched.
 #include <fmt/format.h>
 
+#include <tuple>
+
 #include "backends/cuda/calls/call_kit.h"
 #include "backends/cuda/calls/device_kernel.h"
 #include "backends/cuda/calls/index_kit.h"
 #include "backends/cuda/device/index_args.h"
 #include "backends/cuda/emit/cuda_text.h"
+#include "base/never_destroyed.h"
 #include "ir/primitives.h"
 
 namespace hammock::cuda {
@@ -132,15 +135,8 @@ class DynamicSliceCall : public Call {
   }
   bool can_hold_back() const override { return updates_; }
   std::vector<KernelSource> Sources() const override {
-    ScalarText scalars;
-    TypeText start("Start");
-    start.Type("Memory", MemoryType(start_))
-        .Function("int64_t value(Memory x)",
-                  scalars.Cast(scalars.FromMemory("x", start_), start_, DType::kI64));
-    return {SourceOf({.file = "index.cuh",
-                      .function = fmt::format("dynamic_slice<{}, Start, {}>", element_, updates_),
-                      .argument_bytes = sizeof(DynamicSliceArgs<void, void>),
-                      .definitions = scalars.Functions() + start.Text()})};
+    static auto& known = NeverDestroyed<SourceTable<std::tuple<std::string_view, DType, bool>>>();
+    return {known.Find({element_, start_, updates_}, [&] { return WrittenSource(); })};
   }
   void Run(Machine& machine, const Operands& operands) const override {
     if (updates_ && operands.in[0] != operands.out[0] && bytes_ > 0) {
@@ -164,6 +160,17 @@ class DynamicSliceCall : public Call {
   }
 
  private:
+  KernelSource WrittenSource() const {
+    ScalarText scalars;
+    TypeText start("Start");
+    start.Type("Memory", MemoryType(start_))
+        .Function("int64_t value(Memory x)",
+                  scalars.Cast(scalars.FromMemory("x", start_), start_, DType::kI64));
+    return SourceOf({.file = "index.cuh",
+                     .function = fmt::format("dynamic_slice<{}, Start, {}>", element_, updates_),
+                     .argument_bytes = sizeof(DynamicSliceArgs<void, void>),
+                     .definitions = scalars.Functions() + start.Text()});
+  }
   std::string Message(int64_t start) const {
     return fmt::format("{}: start ({}) + length ({}) exceeds dimension size ({}) of dimension {}",
                        name_, start, span_, extent_, dim_);

@@ -1,11 +1,14 @@
 // Matmuls by the machine's library.
 #include <fmt/format.h>
 
+#include <tuple>
+
 #include "backends/cuda/calls/call_kit.h"
 #include "backends/cuda/calls/device_kernel.h"
 #include "backends/cuda/device/matmul_args.h"
 #include "backends/cuda/driver/copies.h"
 #include "backends/cuda/emit/cuda_text.h"
+#include "base/never_destroyed.h"
 #include "ir/primitives.h"
 #include "ops/primitives/fused_forms.h"
 
@@ -177,6 +180,12 @@ class DotCall : public Call {
   // or one warp, for each element of the result
 
   KernelSource OwnSource() const {
+    static auto& known = NeverDestroyed<SourceTable<std::tuple<DType, DType, bool, bool, bool>>>();
+    const MatMul& p = matmul_;
+    return known.Find({p.dtype, p.out_dtype, p.bias, p.relu, long_},
+                      [&] { return WrittenSource(); });
+  }
+  KernelSource WrittenSource() const {
     ScalarText scalars;
     const DType dtype = matmul_.dtype, out = matmul_.out_dtype;
     bool narrow = dtype == DType::kF16 || dtype == DType::kBF16;

@@ -26,10 +26,11 @@ __device__ __forceinline__ void hide_scores(float (&s)[kTiles][kColumns][4], con
     }
   }
 }
-// Scores become powers; the earlier sums are scaled down where the largest score grows.
-template <int kTiles, int kColumns, int kWidth>
+// Scores become powers of two. `shrink` is what earlier sums are to be multiplied by, since the
+// largest score may have grown.
+template <int kTiles, int kColumns>
 __device__ __forceinline__ void weigh_scores(float (&s)[kTiles][kColumns][4],
-                                             float (&out)[kTiles][kWidth][4],
+                                             float (&shrink)[kTiles][2],
                                              float (&largest)[kTiles][2], float (&sum)[kTiles][2],
                                              float scale) {
 #pragma unroll
@@ -44,14 +45,9 @@ __device__ __forceinline__ void weigh_scores(float (&s)[kTiles][kColumns][4],
       now = fmaxf(now, shuffle_xor(now, 1));
       now = fmaxf(now, shuffle_xor(now, 2));
       const float from = now == never() ? 0.0f : now * scale;
-      const float shrink = power_of_two(fmaf(largest[t][r], scale, -from));
+      shrink[t][r] = power_of_two(fmaf(largest[t][r], scale, -from));
       largest[t][r] = now;
-      sum[t][r] *= shrink;
-#pragma unroll
-      for (int n = 0; n < kWidth; ++n) {
-        out[t][n][2 * r] *= shrink;
-        out[t][n][2 * r + 1] *= shrink;
-      }
+      sum[t][r] *= shrink[t][r];
 #pragma unroll
       for (int n = 0; n < kColumns; ++n) {
 #pragma unroll
@@ -63,39 +59,99 @@ __device__ __forceinline__ void weigh_scores(float (&s)[kTiles][kColumns][4],
     }
   }
 }
+template <int kTiles, int kColumns>
+__device__ __forceinline__ void scale_rows(float (&out)[kTiles][kColumns][4],
+                                           const float (&by)[kTiles][2]) {
+#pragma unroll
+  for (int t = 0; t < kTiles; ++t) {
+#pragma unroll
+    for (int n = 0; n < kColumns; ++n) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) out[t][n][i] *= by[t][i / 2];
+    }
+  }
+}
+
+// What the threads of a block have of the queries of a matrix: rows of results and their sums.
+template <class Kind>
+struct QueryRows {
+  using Narrow = typename Kind::Narrow;
+  static constexpr int kTiles = Kind::kTiles, kWidth = Kind::kWidth;
+
+  __device__ __forceinline__ explicit QueryRows(const AttentionArgs& args)
+      // The longest rows come first.
+      : group(Kind::kCausal ? gridDim.x - 1 - blockIdx.x : blockIdx.x),
+        warp_row((group * (Kind::kThreads / 32) + (int)threadIdx.x / 32) * kTiles * 16),
+        first(warp_row + threadIdx.x % 32 / 4),
+        mask(mask_of<Kind::kMask>(args.mask, (int)args.inner)) {
+    load_operand(q, matrix_of(args.query, (int)args.inner), first, (int)args.queries);
+    clear(out);
+#pragma unroll
+    for (int t = 0; t < kTiles; ++t) {
+      largest[t][0] = largest[t][1] = never();
+      sum[t][0] = sum[t][1] = 0;
+    }
+  }
+
+  // The end of the keys that a query of the block sees.
+  __device__ __forceinline__ int end_of_keys(int count) const {
+    const int last = (group + 1) * kTiles * (Kind::kThreads / 2);
+    return Kind::kCausal && last < count ? last : count;
+  }
+
+  // Scores of the keys from `start` on become weights.
+  template <int kColumns>
+  __device__ __forceinline__ void weigh(float (&s)[kTiles][kColumns][4], float (&shrink)[kTiles][2],
+                                        const AttentionArgs& args, int start) {
+    constexpr int kKeys = kColumns * 8;
+    const int count = (int)args.keys;
+    if (Kind::kMask != 0 || start + kKeys > count ||
+        (Kind::kCausal && start + kKeys > warp_row + 1)) {
+      hide_scores<Narrow, Kind::kCausal, Kind::kMask>(s, mask, first, start, (int)args.queries,
+                                                      count);
+    }
+    weigh_scores(s, shrink, largest, sum, args.scale);
+  }
+
+  __device__ __forceinline__ void store(const AttentionArgs& args) {
+    const Matrix result = matrix_of(args.result, (int)args.inner);
+#pragma unroll
+    for (int t = 0; t < kTiles; ++t) {
+#pragma unroll
+      for (int r = 0; r < 2; ++r) {
+        sum[t][r] += shuffle_xor(sum[t][r], 1);
+        sum[t][r] += shuffle_xor(sum[t][r], 2);
+        const int row = first + t * 16 + r * 8;
+        if (row >= args.queries) continue;
+        store_row<Narrow>(result, row, out[t], r, 1.0f / sum[t][r]);
+        if (threadIdx.x % 4 == 0) {
+          args.log_sums[blockIdx.y * args.queries + row] =
+              (largest[t][r] * args.scale + log2f(sum[t][r])) * 0x1.62e43p-1f;
+        }
+      }
+    }
+  }
+
+  const int group;
+  const int warp_row;  // the first row of the warp, and of the thread
+  const int first;
+  const Mask mask;
+  unsigned q[kTiles][kWidth / 16][4];
+  float out[kTiles][kWidth / 8][4], largest[kTiles][2], sum[kTiles][2];
+};
 
 // A block has some queries of a matrix and visits the keys tile by tile.
 template <class Kind>
 __device__ __forceinline__ void attention(const AttentionArgs& args) {
-  using Narrow = typename Kind::Narrow;
   using Tiles = TilesOf<Kind>;
-  constexpr int kThreads = Kind::kThreads, kWidth = Kind::kWidth, kTiles = Kind::kTiles;
-  constexpr int kOthers = Kind::kOthers, kPart = Kind::kPart, kMask = Kind::kMask;
-  constexpr bool kCausal = Kind::kCausal;
-  constexpr int kSteps = kWidth / 16, kTile = Tiles::template tile_size<kOthers, kWidth>();
+  constexpr int kTiles = Kind::kTiles, kWidth = Kind::kWidth, kOthers = Kind::kOthers;
+  constexpr int kTile = Tiles::template tile_size<kOthers, kWidth>();
   alignas(1024) __shared__ Words<16> shared[4 * kTile / 8];
   unsigned short* tiles = (unsigned short*)shared;
-  const int queries = (int)args.queries, count = (int)args.keys, lane = threadIdx.x % 32;
-  const float scale = args.scale;
-  const int inner = (int)args.inner;
+  const int count = (int)args.keys, inner = (int)args.inner;
   const Matrix key = matrix_of(args.key, inner), value = matrix_of(args.value, inner);
-  const Matrix result = matrix_of(args.result, inner);
-  const Mask mask = mask_of<kMask>(args.mask, inner);
-  // The longest rows come first.
-  const int group = kCausal ? gridDim.x - 1 - blockIdx.x : blockIdx.x;
-  const int warp_row = (group * (kThreads / 32) + threadIdx.x / 32) * kTiles * 16;
-  const int first = warp_row + lane / 4;
-  unsigned q[kTiles][kSteps][4];
-  load_operand(q, matrix_of(args.query, inner), first, queries);
-  float out[kTiles][kWidth / 8][4], largest[kTiles][2], sum[kTiles][2];
-  clear(out);
-#pragma unroll
-  for (int t = 0; t < kTiles; ++t) {
-    largest[t][0] = largest[t][1] = never();
-    sum[t][0] = sum[t][1] = 0;
-  }
-  const int last = (group + 1) * kTiles * (kThreads / 2);
-  const int end = kCausal && last < count ? last : count;
+  QueryRows<Kind> rows(args);
+  const int end = rows.end_of_keys(count);
   auto copy = [&](int start, int stage) {
     Tiles::template copy_tile<kOthers, kWidth>(tiles + stage * 2 * kTile, key, start, count);
     Tiles::template copy_tile<kOthers, kWidth>(tiles + stage * 2 * kTile + kTile, value, start,
@@ -105,39 +161,69 @@ __device__ __forceinline__ void attention(const AttentionArgs& args) {
   for (int start = 0, stage = 0; start < end; start += kOthers, stage ^= 1) {
     const unsigned short* keys = tiles + stage * 2 * kTile;
     finish_copies();
-    Tiles::show_tiles();
     __syncthreads();
     if (start + kOthers < end) copy(start + kOthers, stage ^ 1);
-    float s[kTiles][kOthers / 8][4];
+    float s[kTiles][kOthers / 8][4], shrink[kTiles][2];
     clear(s);
-    Tiles::begin_products();
-    Tiles::template ask_rows<kOthers>(s, q, keys);
-    Tiles::finish_products();
-    if (kMask != 0 || start + kOthers > count || (kCausal && start + kOthers > warp_row + 1)) {
-      hide_scores<Narrow, kCausal, kMask>(s, mask, first, start, queries, count);
-    }
-    weigh_scores(s, out, largest, sum, scale);
+    Tiles::template ask_rows<kOthers>(s, rows.q, keys);
+    rows.weigh(s, shrink, args, start);
+    scale_rows(rows.out, shrink);
     unsigned weights[kTiles][kOthers / 16][4];
-    round_operand<Narrow>(weights, s);
+    round_operand<typename Kind::Narrow>(weights, s);
+    Tiles::template ask_columns<kOthers>(rows.out, weights, keys + kTile);
+  }
+  rows.store(args);
+}
+
+// The same by asynchronous matmuls; Note [Overlapped matmuls].
+template <class Kind>
+__device__ __forceinline__ void attention_async(const AttentionArgs& args) {
+  using Tiles = AsyncTiles<Kind>;
+  using Narrow = typename Kind::Narrow;
+  constexpr int kWidth = Kind::kWidth, kOthers = Kind::kOthers;
+  constexpr int kTile = Tiles::template tile_size<kOthers, kWidth>();
+  alignas(1024) __shared__ Words<16> shared[4 * kTile / 8];
+  unsigned short* const keys = (unsigned short*)shared;
+  unsigned short* const values = keys + 2 * kTile;
+  const int count = (int)args.keys, inner = (int)args.inner;
+  const Matrix key = matrix_of(args.key, inner), value = matrix_of(args.value, inner);
+  QueryRows<Kind> rows(args);
+  const int end = (rows.end_of_keys(count) + kOthers - 1) / kOthers;
+  auto copy = [&](unsigned short* to, const Matrix& from, int tile) {
+    if (tile >= end) return;
+    Tiles::template copy_tile<kOthers, kWidth>(to + tile % 2 * kTile, from, tile * kOthers, count);
+  };
+  float s[1][kOthers / 8][4], shrink[1][2];
+  unsigned weights[1][kOthers / 16][4];
+  copy(keys, key, 0);
+  show_copies<Tiles>();
+  copy(keys, key, 1);
+  copy(values, value, 0);
+  Tiles::begin_products();
+  Tiles::template ask_fresh_rows<kOthers>(s, rows.q, keys);
+  Tiles::finish_products(s);
+  rows.weigh(s, shrink, args, 0);
+  round_operand<Narrow>(weights, s);
+  for (int tile = 0; tile + 1 < end; ++tile) {
+    show_copies<Tiles>();
+    copy(keys, key, tile + 2);
+    copy(values, value, tile + 1);
     Tiles::begin_products();
-    Tiles::template ask_columns<kOthers>(out, weights, keys + kTile);
-    Tiles::finish_products();
+    Tiles::template ask_fresh_rows<kOthers>(s, rows.q, keys + (tile + 1) % 2 * kTile);
+    Tiles::start_products();
+    Tiles::template ask_columns<kOthers>(rows.out, weights, values + tile % 2 * kTile);
+    Tiles::start_products();
+    Tiles::finish_earlier(s);
+    rows.weigh(s, shrink, args, (tile + 1) * kOthers);
+    Tiles::finish_products(rows.out);
+    scale_rows(rows.out, shrink);
+    round_operand<Narrow>(weights, s);
   }
-#pragma unroll
-  for (int t = 0; t < kTiles; ++t) {
-#pragma unroll
-    for (int r = 0; r < 2; ++r) {
-      sum[t][r] += shuffle_xor(sum[t][r], 1);
-      sum[t][r] += shuffle_xor(sum[t][r], 2);
-      const int row = first + t * 16 + r * 8;
-      if (row >= queries) continue;
-      store_row<Narrow>(result, row, out[t], r, 1.0f / sum[t][r]);
-      if (lane % 4 == 0) {
-        args.log_sums[(int64_t)blockIdx.y * queries + row] =
-            (largest[t][r] * scale + log2f(sum[t][r])) * 0x1.62e43p-1f;
-      }
-    }
-  }
+  show_copies<Tiles>();
+  Tiles::begin_products();
+  Tiles::template ask_columns<kOthers>(rows.out, weights, values + (end - 1) % 2 * kTile);
+  Tiles::finish_products(rows.out);
+  rows.store(args);
 }
 
 }  // namespace hammock::cuda

@@ -14,6 +14,12 @@
 // from shared memory themselves. Rows of a tile are 128 bytes then, and the 16 bytes with number i
 // of row r are at position i ^ r % 8; wider tiles are several such tiles, one after another.
 //
+// Note [Overlapped matmuls]
+// While a block works on the scores of one tile, the tensor cores multiply what it made of the tile
+// before: the matmuls of both are issued together, and the former is waited for first. Registers of
+// operands may only be written while nothing is multiplied, or the compiler lets all matmuls wait
+// for each other.
+//
 // `Kind` has:
 //   Narrow                  F16 or Bf16
 //   kThreads                of a block
@@ -282,16 +288,19 @@ struct AsyncTiles {
   static __device__ __forceinline__ int place_of(int row, int column) {
     return (column / 64 * kRows + row) * 64 + (column / 8 % 8 ^ row % 8) * 8 + column % 8;
   }
+  // Threads copy every kApart-th row, which is at the same position among 8 rows.
   template <int kRows, int kWidth>
   static __device__ __forceinline__ void copy_tile(unsigned short* to, const Matrix& from,
                                                    int first, int count) {
-    constexpr int kParts = kWidth / 8;
+    constexpr int kParts = kWidth / 8, kApart = Kind::kThreads / kParts;
+    static_assert(kApart % 8 == 0);
+    const int row = threadIdx.x / kParts, column = threadIdx.x % kParts * 8;
+    unsigned short* const place = to + place_of<kRows>(row, column);
+    const unsigned short* const at = from.at + (first + row) * from.stride + column;
 #pragma unroll
-    for (int i = threadIdx.x; i < kRows * kParts; i += Kind::kThreads) {
-      const int row = i / kParts, column = i % kParts * 8;
-      const bool inside = first + row < count;
-      copy_words(to + place_of<kRows>(row, column),
-                 from.at + (inside ? (first + row) * from.stride + column : 0), inside);
+    for (int i = 0; i < kRows; i += kApart) {
+      if (i + kApart > kRows && row + i >= kRows) break;
+      copy_words(place + i * 64, at + i * from.stride, first + row + i < count);
     }
   }
 #if HAMMOCK_PTX
@@ -311,14 +320,48 @@ struct AsyncTiles {
   static __device__ __forceinline__ void finish_products() {
     asm volatile("wgmma.commit_group.sync.aligned;\nwgmma.wait_group.sync.aligned 0;" ::: "memory");
   }
+  template <int kTiles, int kColumns>
+  static __device__ __forceinline__ void finish_products(float (&d)[kTiles][kColumns][4]) {
+    finish_products();
+    hold(d);
+  }
+  // Waits for all matmuls but those of the last start_products; `d`, a result, may be read then.
+  template <int kTiles, int kColumns>
+  static __device__ __forceinline__ void finish_earlier(float (&d)[kTiles][kColumns][4]) {
+    asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
+    hold(d);
+  }
+  // Keeps reads of `d` behind this line.
+  template <int kTiles, int kColumns>
+  static __device__ __forceinline__ void hold(float (&d)[kTiles][kColumns][4]) {
+#pragma unroll
+    for (int t = 0; t < kTiles; ++t) {
+#pragma unroll
+      for (int n = 0; n < kColumns; ++n) {
+        asm volatile("" : "+f"(d[t][n][0]), "+f"(d[t][n][1]), "+f"(d[t][n][2]), "+f"(d[t][n][3]));
+      }
+    }
+  }
+  // d = a * b, where rows of `at` are the columns of b.
+  template <int kRows, int kTiles, int kColumns, int kSteps>
+  static __device__ __forceinline__ void ask_fresh_rows(float (&d)[kTiles][kColumns][4],
+                                                        const unsigned (&a)[kTiles][kSteps][4],
+                                                        const unsigned short* at) {
+    Narrow::template add_product<0, 0>(d[0], a[0][0], tile_words(at, 0));
+#pragma unroll
+    for (int k = 1; k < kSteps; ++k) {
+      Narrow::template add_product<0, 1>(d[0], a[0][k],
+                                         tile_words(at + k / 4 * kRows * 64 + k % 4 * 16, 0));
+    }
+  }
   template <int kRows, int kTiles, int kColumns, int kSteps>
   static __device__ __forceinline__ void ask_rows(float (&d)[kTiles][kColumns][4],
                                                   const unsigned (&a)[kTiles][kSteps][4],
                                                   const unsigned short* at) {
 #pragma unroll
     for (int k = 0; k < kSteps; ++k) {
-      Narrow::template add_product<0>(d[0], a[0][k],
-                                      tile_words(at + k / 4 * kRows * 64 + k % 4 * 16, 0));
+      Narrow::template add_product<0, 1>(d[0], a[0][k],
+                                         tile_words(at + k / 4 * kRows * 64 + k % 4 * 16, 0));
     }
   }
   template <int kRows, int kTiles, int kColumns, int kSteps>
@@ -327,13 +370,26 @@ struct AsyncTiles {
                                                      const unsigned short* at) {
 #pragma unroll
     for (int k = 0; k < kSteps; ++k) {
-      Narrow::template add_product<1>(d[0], a[0][k], tile_words(at + k * 16 * 64, kRows * 128));
+      Narrow::template add_product<1, 1>(d[0], a[0][k], tile_words(at + k * 16 * 64, kRows * 128));
     }
   }
 #else
   static __device__ void begin_products() {}
   static __device__ void start_products() {}
   static __device__ void finish_products() {}
+  template <class Result>
+  static __device__ void finish_products(Result&) {}
+  template <class Result>
+  static __device__ void finish_earlier(Result&) {}
+  template <class Result>
+  static __device__ void hold(Result&) {}
+  template <int kRows, int kTiles, int kColumns, int kSteps>
+  static __device__ void ask_fresh_rows(float (&d)[kTiles][kColumns][4],
+                                        const unsigned (&a)[kTiles][kSteps][4],
+                                        const unsigned short* at) {
+    clear(d);
+    ask_rows<kRows>(d, a, at);
+  }
   template <int kRows, int kTiles, int kColumns, int kSteps>
   static __device__ void ask_rows(float (&d)[kTiles][kColumns][4],
                                   const unsigned (&a)[kTiles][kSteps][4],
@@ -370,6 +426,14 @@ struct AsyncTiles {
   }
 #endif
 };
+
+// Copied tiles may be multiplied by the block's warps after this.
+template <class Tiles>
+__device__ __forceinline__ void show_copies() {
+  finish_copies();
+  Tiles::show_tiles();
+  __syncthreads();
+}
 
 template <class Kind>
 using TilesOf = typename Either<Kind::kAsync, AsyncTiles<Kind>, WarpTiles<Kind>>::Type;

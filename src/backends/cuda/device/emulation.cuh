@@ -45,6 +45,16 @@ extern "C" void set_emulated(EmulatedThread* thread) { emulated = thread; }
 #define copysign __builtin_copysign
 #define fmod __builtin_fmod
 #define lgamma __builtin_lgamma
+#define exp __builtin_exp
+#define expm1 __builtin_expm1
+#define log __builtin_log
+#define log1p __builtin_log1p
+#define erf __builtin_erf
+#define erfc __builtin_erfc
+#define tan __builtin_tan
+#define pow __builtin_pow
+#define fmin __builtin_fmin
+#define fmax __builtin_fmax
 
 template <class To, class From>
 static inline To bits_as(From x) {

@@ -15,13 +15,13 @@ namespace hammock::cuda {
                ".f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};" \
                : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])             \
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1))
-#define HAMMOCK_WGMMA(type, columns, registers, operands, ...)                            \
-  asm volatile(                                                                           \
-      "{\n.reg .pred p;\nsetp.ne.b32 p, 1, 0;\n"                                          \
-      "wgmma.mma_async.sync.aligned.m64n" columns "k16.f32." type "." type " {" registers \
-      "}, " operands ";\n}\n"                                                             \
-      : __VA_ARGS__                                                                       \
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "n"(kTransposed))
+#define HAMMOCK_WGMMA(type, columns, registers, operands, adds, ...)                               \
+  asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, " adds                                            \
+               ", 0;\n"                                                                            \
+               "wgmma.mma_async.sync.aligned.m64n" columns "k16.f32." type "." type " {" registers \
+               "}, " operands ";\n}\n"                                                             \
+               : __VA_ARGS__                                                                       \
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "n"(kTransposed), "n"(kAdds))
 #define HAMMOCK_16 "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15"
 #define HAMMOCK_32 HAMMOCK_16 ",%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31"
 #define HAMMOCK_64                                                                             \
@@ -33,22 +33,22 @@ namespace hammock::cuda {
                                                       unsigned b1) {                            \
     HAMMOCK_MMA(type);                                                                          \
   }                                                                                             \
-  template <int kTransposed>                                                                    \
+  template <int kTransposed, int kAdds>                                                         \
   static __device__ __forceinline__ void add_product(float(&d)[4][4], const unsigned(&a)[4],    \
                                                      uint64_t b) {                              \
-    HAMMOCK_WGMMA(type, "32", HAMMOCK_16, "{%16,%17,%18,%19}, %20, p, 1, 1, %21",               \
+    HAMMOCK_WGMMA(type, "32", HAMMOCK_16, "{%16,%17,%18,%19}, %20, p, 1, 1, %21", "%22",        \
                   HAMMOCK_EIGHT(0), HAMMOCK_EIGHT(2));                                          \
   }                                                                                             \
-  template <int kTransposed>                                                                    \
+  template <int kTransposed, int kAdds>                                                         \
   static __device__ __forceinline__ void add_product(float(&d)[8][4], const unsigned(&a)[4],    \
                                                      uint64_t b) {                              \
-    HAMMOCK_WGMMA(type, "64", HAMMOCK_32, "{%32,%33,%34,%35}, %36, p, 1, 1, %37",               \
+    HAMMOCK_WGMMA(type, "64", HAMMOCK_32, "{%32,%33,%34,%35}, %36, p, 1, 1, %37", "%38",        \
                   HAMMOCK_EIGHT(0), HAMMOCK_EIGHT(2), HAMMOCK_EIGHT(4), HAMMOCK_EIGHT(6));      \
   }                                                                                             \
-  template <int kTransposed>                                                                    \
+  template <int kTransposed, int kAdds>                                                         \
   static __device__ __forceinline__ void add_product(float(&d)[16][4], const unsigned(&a)[4],   \
                                                      uint64_t b) {                              \
-    HAMMOCK_WGMMA(type, "128", HAMMOCK_64, "{%64,%65,%66,%67}, %68, p, 1, 1, %69",              \
+    HAMMOCK_WGMMA(type, "128", HAMMOCK_64, "{%64,%65,%66,%67}, %68, p, 1, 1, %69", "%70",       \
                   HAMMOCK_EIGHT(0), HAMMOCK_EIGHT(2), HAMMOCK_EIGHT(4), HAMMOCK_EIGHT(6),       \
                   HAMMOCK_EIGHT(8), HAMMOCK_EIGHT(10), HAMMOCK_EIGHT(12), HAMMOCK_EIGHT(14));   \
   }

@@ -1,17 +1,19 @@
 #include "backends/cuda/driver/device_memory.h"
 
+#include <algorithm>
+
 #include "backends/common/size_class.h"
 #include "base/throw.h"
 
 namespace hammock::cuda {
 
-namespace {
-
-constexpr ptrdiff_t kLooks = 8;  // for a block of the own stream that no other one uses
-
-}  // namespace
-
-Block::~Block() { memory_.Give(*this); }
+Block::~Block() {
+  if (memory_) {
+    memory_->Give(*this);
+  } else if (release_) {
+    release_();
+  }
+}
 
 DeviceMemory::DeviceMemory(std::shared_ptr<Machine> machine, const char* device)
     : machine_(std::move(machine)), account_(device) {}
@@ -46,24 +48,21 @@ Address DeviceMemory::TakeCached(int64_t size, BlockUse use, int stream) {
   std::lock_guard lock(mutex_);
   auto found = cached_.find(size);
   if (found == cached_.end()) return 0;
-  auto take = [&](std::vector<Cached>& blocks, std::vector<Cached>::iterator taken) {
-    Address address = taken->address;
-    blocks.erase(taken);
+  auto take_of = [&](std::map<Address, StreamUses>& blocks, int user) -> Address {
+    auto idle = std::find_if(blocks.begin(), blocks.end(), [&](const auto& block) {
+      return block.second.AreOver(*machine_, user);
+    });
+    if (idle == blocks.end()) return 0;
+    const Address address = idle->first;
+    blocks.erase(idle);
     reserved_ -= size;
     return address;
   };
   if (use == BlockUse::kInOrder) {
-    std::vector<Cached>& own = found->second[stream];
-    // The last one may still be in a cache of the device. Other streams may still read a few.
-    const ptrdiff_t looks = std::min<ptrdiff_t>(kLooks, std::ssize(own));
-    for (auto block = own.end(); block != own.end() - looks;) {
-      if ((--block)->uses.AreOver(*machine_, stream)) return take(own, block);
-    }
+    if (Address address = take_of(found->second[stream], stream)) return address;
   }
-  for (std::vector<Cached>& blocks : found->second) {
-    // The first one is idle the longest.
-    if (blocks.empty() || !blocks.front().uses.AreOver(*machine_, -1)) continue;
-    return take(blocks, blocks.begin());
+  for (std::map<Address, StreamUses>& blocks : found->second) {
+    if (Address address = take_of(blocks, -1)) return address;
   }
   return 0;
 }
@@ -72,9 +71,9 @@ void DeviceMemory::Give(const Block& block) {
   const int64_t size = SizeOf(std::max<int64_t>(block.bytes, 1));
   account_.Remove(block.bytes);
   std::lock_guard lock(mutex_);
-  std::vector<Cached>& blocks = cached_[size][block.uses.home()];
-  blocks.push_back({block.address, block.uses});
-  blocks.back().uses.End(*machine_);
+  StreamUses uses = block.uses;
+  uses.End(*machine_);
+  cached_[size][block.uses.home()].emplace(block.address, uses);
   reserved_ += size;
 }
 
@@ -88,8 +87,8 @@ int64_t DeviceMemory::FreeCached() {
   }
   if (freed > 0) machine_->Finish();
   for (const auto& [size, streams] : blocks) {
-    for (const std::vector<Cached>& cached : streams) {
-      for (const Cached& block : cached) machine_->GiveMemory(block.address);
+    for (const std::map<Address, StreamUses>& cached : streams) {
+      for (const auto& [address, uses] : cached) machine_->GiveMemory(address);
     }
   }
   return freed;

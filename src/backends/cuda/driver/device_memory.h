@@ -1,9 +1,10 @@
 #pragma once
 /// DeviceMemory: blocks of a machine's memory. Freed blocks are kept for the next request of their
-/// size class. Work of one stream happens in order, so later work may use a block of its stream at
-/// once. Other streams, and copies that are concurrent with the work, need a block whose uses are
-/// over; a block is held until the event after its last use was recorded, so the number of that
-/// event says when.
+/// size class, which gets the one with the lowest address: steps that repeat get the same addresses
+/// again, in whatever order they gave their blocks back, and so find their CUDA graphs. Work of one
+/// stream happens in order, so later work may use a block of its stream at once. Other streams, and
+/// copies that are concurrent with the work, need a block whose uses are over; a block is held
+/// until the event after its last use was recorded, so the number of that event says when.
 
 #include <array>
 #include <atomic>
@@ -18,6 +19,7 @@
 #include "backends/common/memory_account.h"
 #include "backends/cuda/driver/machine.h"
 #include "backends/cuda/driver/stream_uses.h"
+#include "hammock/callback.h"
 #include "hammock/lazy/backend_device.h"
 
 namespace hammock::cuda {
@@ -30,7 +32,10 @@ class DeviceMemory;
 class Block {
  public:
   Block(DeviceMemory& memory, Address address, int64_t bytes, int stream)
-      : address(address), bytes(bytes), uses(stream), memory_(memory) {}
+      : address(address), bytes(bytes), uses(stream), memory_(&memory) {}
+  /// Memory of someone else, which is never written; `release` runs instead of giving it back.
+  Block(Address address, int64_t bytes, int stream, Callback<void()> release)
+      : address(address), bytes(bytes), uses(stream), shared_(true), release_(std::move(release)) {}
   ~Block();
   Block(const Block&) = delete;
   Block& operator=(const Block&) = delete;
@@ -42,11 +47,15 @@ class Block {
   /// Several values share the memory, or a concurrent copy reads it: it must not be written while
   /// it has more than one holder.
   void Share() { shared_.store(true, std::memory_order_relaxed); }
+  /// The holder of the last of these values writes there: it is the only one again.
+  void EndSharing() { shared_.store(false, std::memory_order_relaxed); }
   bool is_shared() const { return shared_.load(std::memory_order_relaxed); }
+  bool is_borrowed() const { return !memory_; }
 
  private:
   std::atomic<bool> shared_{false};
-  DeviceMemory& memory_;
+  DeviceMemory* memory_ = nullptr;
+  Callback<void()> release_;
 };
 using BlockPtr = std::shared_ptr<Block>;
 
@@ -73,12 +82,8 @@ class DeviceMemory {
 
  private:
   friend class Block;
-  struct Cached {
-    Address address = 0;
-    StreamUses uses;
-  };
-  /// By the stream that they come from.
-  using Streams = std::array<std::vector<Cached>, kMostStreams>;
+  /// By the stream that they come from, and by address.
+  using Streams = std::array<std::map<Address, StreamUses>, kMostStreams>;
   static int64_t SizeOf(int64_t bytes);
   Address TakeCached(int64_t size, BlockUse use, int stream);
   void Give(const Block& block);

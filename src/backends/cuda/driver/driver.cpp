@@ -26,6 +26,7 @@ void FindAll(Library& library, Driver& d) {
   library.Find("cuDeviceGetAttribute", d.device_attribute);
   library.Find("cuDevicePrimaryCtxRetain", d.context_retain);
   library.Find("cuCtxSetCurrent", d.context_set);
+  library.Find("cuCtxGetCurrent", d.context_get);
   library.Find("cuMemAlloc_v2", d.memory_take);
   library.Find("cuMemFree_v2", d.memory_give);
   library.Find("cuMemHostAlloc", d.host_take);

@@ -46,6 +46,7 @@ struct Driver {
   CUresult (*device_attribute)(int* value, int attribute, CUdevice device);
   CUresult (*context_retain)(CUcontext* context, CUdevice device);
   CUresult (*context_set)(CUcontext context);
+  CUresult (*context_get)(CUcontext* context);
   CUresult (*memory_take)(CUdeviceptr* address, size_t bytes);
   CUresult (*memory_give)(CUdeviceptr address);
   CUresult (*host_take)(void** memory, size_t bytes, unsigned flags);

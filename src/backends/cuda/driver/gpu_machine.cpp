@@ -5,22 +5,20 @@
 #include <array>
 #include <atomic>
 #include <cstring>
-#include <deque>
 #include <map>
 #include <mutex>
-#include <thread>
 
-#include "backends/cuda/device/device_text.h"
 #include "backends/cuda/driver/blas.h"
 #include "backends/cuda/driver/dnn.h"
 #include "backends/cuda/driver/driver.h"
 #include "backends/cuda/driver/fft.h"
+#include "backends/cuda/driver/gpu_code.h"
 #include "backends/cuda/driver/gpu_graph.h"
+#include "backends/cuda/driver/nccl.h"
+#include "backends/cuda/driver/nccl_host.h"
 #include "backends/cuda/driver/nvrtc.h"
 #include "backends/cuda/driver/staging.h"
-#include "base/file_cache.h"
 #include "base/record_bytes.h"
-#include "base/throw.h"
 #include "hammock/config.h"
 #include "hammock/metric.h"
 
@@ -32,32 +30,12 @@ constinit const metrics::DeclaredCounter kStreamWaits({
     .doc = "Times that the stream of one thread waited for that of another.",
 });
 
-constinit const metrics::DeclaredCounter kKernelsCompiled({
-    .name = "cuda::KernelsCompiled",
-    .doc = "Kernels compiled by NVRTC.",
-});
-
 constexpr int kMajor = 75;  // attributes of devices
 constexpr int kMinor = 76;
 constexpr unsigned kNonBlocking = 1;
 constexpr unsigned kNoTiming = 2;
 constexpr unsigned kPortableAndMapped = 3;
-constexpr size_t kWordBytes = 64;        // apart, so that streams do not share a line
-constexpr size_t kMostFunctions = 4096;  // kept for later programs
-
-class GpuFunction : public Function {
- public:
-  GpuFunction(const Driver& driver, std::string text) : text(std::move(text)), driver_(driver) {}
-  ~GpuFunction() override {
-    if (module) driver_.module_unload(module);
-  }
-  const std::string text;
-  CUmodule module = nullptr;
-  CUfunction function = nullptr;
-
- private:
-  const Driver& driver_;
-};
+constexpr size_t kWordBytes = 64;  // apart, so that streams do not share a line
 
 class GpuEvent : public Event {
  public:
@@ -105,28 +83,7 @@ struct GpuStream {
   }
 };
 
-/// Code that was saved by another process, until a kernel takes it. Thread-safe.
-class SavedCode {
- public:
-  void Add(std::map<std::string, std::string> code) {
-    std::lock_guard lock(mutex_);
-    code_.merge(std::move(code));
-  }
-  std::optional<std::string> Take(const std::string& key) {
-    std::lock_guard lock(mutex_);
-    auto found = code_.find(key);
-    if (found == code_.end()) return std::nullopt;
-    std::string code = std::move(found->second);
-    code_.erase(found);
-    return code;
-  }
-
- private:
-  std::mutex mutex_;
-  std::map<std::string, std::string> code_;
-};
-
-class GpuMachine : public Machine {
+class GpuMachine : public Machine, public NcclHost {
  public:
   explicit GpuMachine(int ordinal) : driver_(*TheDriver()), ordinal_(ordinal) {
     driver_.Check(driver_.device_get(&device_, ordinal), "cuDeviceGet");
@@ -139,14 +96,13 @@ class GpuMachine : public Machine {
     driver_.Check(driver_.device_attribute(&major, kMajor, device_), "cuDeviceGetAttribute");
     driver_.Check(driver_.device_attribute(&minor, kMinor, device_), "cuDeviceGetAttribute");
     architecture_ = major * 10 + minor;
+    code_ = std::make_unique<GpuCode>(driver_, architecture_);
     name_ = fmt::format("{}, compute capability {}.{}", name, major, minor);
   }
 
   std::string name() const override { return name_; }
   int64_t memory_bytes() const override { return memory_bytes_; }
-  std::string code_key() const override {
-    return fmt::format("sm_{} nvrtc {} {}", architecture_, CompilerVersion(), NvrtcOptions());
-  }
+  std::string code_key() const override { return code_->key(); }
 
   int card() const override { return ordinal_; }
 
@@ -244,43 +200,12 @@ class GpuMachine : public Machine {
 
   std::vector<std::shared_ptr<Function>> Load(std::span<const KernelSource> sources) override {
     Enter();
-    std::lock_guard lock(code_mutex_);
-    std::vector<const KernelSource*> missing;
-    std::vector<std::shared_ptr<GpuFunction>> fresh;
-    std::vector<std::shared_ptr<Function>> functions;
-    for (const KernelSource& source : sources) {
-      std::shared_ptr<GpuFunction> known = functions_[source.name].lock();
-      if (!known) {
-        known = std::make_shared<GpuFunction>(driver_, source.text);
-        functions_[source.name] = known;
-        missing.push_back(&source);
-        fresh.push_back(known);
-      }
-      HAMMOCK_CHECK(known->text == source.text, "two kernels are called {}", source.name);
-      functions.push_back(std::move(known));
-    }
-    try {
-      std::vector<std::string> codes = CompileAll(missing);
-      for (size_t i = 0; i < missing.size(); ++i) {
-        LoadCode(*missing[i], std::move(codes[i]), *fresh[i]);
-        kept_functions_.push_back(fresh[i]);
-        if (kept_functions_.size() > kMostFunctions) kept_functions_.pop_front();
-      }
-    } catch (...) {
-      for (const KernelSource* source : missing) functions_.erase(source->name);
-      throw;
-    }
-    return functions;
+    return code_->Load(sources);
   }
   std::map<std::string, std::string> SaveCode(std::span<const KernelSource> sources) override {
-    std::map<std::string, std::string> code;
-    for (const KernelSource& source : sources) {
-      std::string& of_source = code[KeyOf(source)];
-      if (of_source.empty()) of_source = CodeOf(source);
-    }
-    return code;
+    return code_->Save(sources);
   }
-  void AddCode(std::map<std::string, std::string> code) override { saved_.Add(std::move(code)); }
+  void AddCode(std::map<std::string, std::string> code) override { code_->Add(std::move(code)); }
   std::string SaveAlgorithms() override {
     RecordWriter record;
     record(blas_ ? blas_->SaveChoices() : "", dnn_.SaveChoices());
@@ -295,9 +220,7 @@ class GpuMachine : public Machine {
     dnn_.AddChoices(dnn);
   }
   bool has_async_matmuls() const override { return architecture_ == 90; }
-  std::string Assembly(const KernelSource& source) override {
-    return PtxByNvrtc(Prelude() + source.text, architecture_);
-  }
+  std::string Assembly(const KernelSource& source) override { return code_->Assembly(source); }
 
   void Launch(const Function& function, const Grid& grid,
               std::span<const uint64_t> arguments) override {
@@ -355,6 +278,15 @@ class GpuMachine : public Machine {
        [&](CUstream stream) { Fft::Run(transform, in, out, scratch, stream); });
   }
   std::string WhyNoTransforms() const override { return WhyNoFft(); }
+
+  // ---- NCCL
+
+  std::string WhyNoNccl() const override { return cuda::WhyNoNccl(); }
+  void OnStream(const std::function<void(CUstream)>& work) override {
+    GpuStream& mine = Mine();
+    std::lock_guard lock(mine.mutex);
+    work(mine.stream);
+  }
 
   // ---- CUDA graphs
 
@@ -415,6 +347,16 @@ class GpuMachine : public Machine {
   }
   uint64_t Asked(int stream) const override { return streams_[stream].asked; }
   uint64_t Passed(int stream) const override { return streams_[stream].Passed(); }
+  void ComeAfterForeign(uint64_t stream) override {
+    GpuStream& mine = Mine();
+    std::lock_guard lock(mine.mutex);
+    Follow(mine.stream, reinterpret_cast<CUstream>(stream));
+  }
+  void LetForeignComeAfter(uint64_t stream) override {
+    GpuStream& mine = Mine();
+    std::lock_guard lock(mine.mutex);
+    Follow(reinterpret_cast<CUstream>(stream), mine.stream);
+  }
   void WaitFor(const Event& event) override {
     Enter();
     driver_.Check(driver_.event_synchronize(HandleOf(event)), "work on the device");
@@ -466,6 +408,15 @@ class GpuMachine : public Machine {
     uint64_t& last = mine.came_after[stream];
     last = std::max(last, number);
     metrics::Get<kStreamWaits>().Add();
+  }
+
+  /// `later` waits for all work that `earlier` was given so far.
+  void Follow(CUstream later, CUstream earlier) {
+    CUevent handle = nullptr;
+    driver_.Check(driver_.event_create(&handle, kNoTiming), "cuEventCreate");
+    GpuEvent event(driver_, 0, 0, handle);  // the driver keeps it until it has passed
+    driver_.Check(driver_.event_record(handle, earlier), "cuEventRecord");
+    driver_.Check(driver_.stream_wait_event(later, handle, 0), "a wait");
   }
 
   /// With the mutex of the stream.
@@ -570,62 +521,10 @@ class GpuMachine : public Machine {
 
   void Enter() {
     std::call_once(opening_, [this] { Open(); });
-    thread_local CUcontext current = nullptr;
-    if (current == context_) return;
+    // Asked each time: other libraries of the process choose their GPUs on the same threads.
+    CUcontext current = nullptr;
+    if (driver_.context_get(&current) == kCudaSuccess && current == context_) return;
     driver_.Check(driver_.context_set(context_), "cuCtxSetCurrent");
-    current = context_;
-  }
-
-  /// The codes of kernels, from the disk or compiled by several threads.
-  std::vector<std::string> CompileAll(const std::vector<const KernelSource*>& sources) const {
-    std::vector<std::string> codes(sources.size());
-    std::vector<std::exception_ptr> errors(sources.size());
-    std::atomic<size_t> next{0};
-    auto work = [&] {
-      for (size_t i = next++; i < sources.size(); i = next++) {
-        try {
-          codes[i] = CodeOf(*sources[i]);
-        } catch (...) {
-          errors[i] = std::current_exception();
-        }
-      }
-    };
-    size_t threads = std::min<size_t>(sources.size(), std::thread::hardware_concurrency());
-    std::vector<std::thread> others;
-    for (size_t i = 1; i < threads; ++i) others.emplace_back(work);
-    work();
-    for (std::thread& thread : others) thread.join();
-    for (const std::exception_ptr& error : errors) {
-      if (error) std::rethrow_exception(error);
-    }
-    return codes;
-  }
-
-  /// Loads code; code from the disk that the driver refuses is compiled again.
-  void LoadCode(const KernelSource& source, std::string code, GpuFunction& function) {
-    CUresult result = driver_.module_load(&function.module, code.data());
-    if (result != kCudaSuccess) {
-      code = CompileByNvrtc(Prelude() + source.text, architecture_);
-      driver_.Check(driver_.module_load(&function.module, code.data()), "cuModuleLoadData");
-    }
-    driver_.Check(driver_.module_function(&function.function, function.module, source.name.c_str()),
-                  "cuModuleGetFunction");
-  }
-
-  static std::string KeyOf(const KernelSource& source) { return ToString(HashString(source.text)); }
-
-  std::string CodeOf(const KernelSource& source) const {
-    if (std::optional<std::string> code = saved_.Take(KeyOf(source))) return std::move(*code);
-    std::string text = Prelude() + source.text;
-    FileCache* files = FileCache::OfConfig();
-    std::string key = code_key() + "\n" + text;
-    if (files) {
-      if (std::optional<std::string> code = files->Load("cuda", key)) return *code;
-    }
-    std::string code = CompileByNvrtc(text, architecture_);
-    metrics::Get<kKernelsCompiled>().Add();
-    if (files) files->Save("cuda", key, code, config::Get<config::kCacheDirBytes>());
-    return code;
   }
 
   const Driver& driver_;
@@ -641,15 +540,12 @@ class GpuMachine : public Machine {
   char* progress_ = nullptr;  // likewise
   ThreadStreams threads_;
   std::array<GpuStream, kMostStreams> streams_;  // of work
+  std::unique_ptr<GpuCode> code_;
   std::unique_ptr<Blas> blas_;
   Dnn dnn_;
   Fft fft_;
   std::mutex lanes_mutex_;
   std::vector<std::unique_ptr<Lane>> lanes_;  // unused ones
-  std::mutex code_mutex_;
-  std::map<std::string, std::weak_ptr<GpuFunction>> functions_;
-  mutable SavedCode saved_;
-  std::deque<std::shared_ptr<GpuFunction>> kept_functions_;
 };
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include "backends/cuda/driver/blas.h"
 #include "backends/cuda/driver/driver.h"
 #include "backends/cuda/driver/fft.h"
+#include "backends/cuda/driver/nccl.h"
 #include "backends/cuda/driver/nvrtc.h"
 #include "base/library.h"
 #include "base/never_destroyed.h"
@@ -60,7 +61,7 @@ std::vector<lazy::DeviceFact> DescribeLibraries() {
       DescribeVersion("cublaslt", BlasFiles(), "cublasLtGetVersion", nullptr),
       DescribeVersion("cudnn", {"libcudnn.so.9", "libcudnn.so"}, "cudnnGetVersion", nullptr),
       DescribeVersion("cufft", FftFiles(), nullptr, "cufftGetVersion", 1000),
-      DescribeVersion("nccl", {"libnccl.so.2", "libnccl.so"}, nullptr, "ncclGetVersion"),
+      DescribeVersion("nccl", NcclFiles(), nullptr, "ncclGetVersion"),
   };
 }
 

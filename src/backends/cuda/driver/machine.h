@@ -228,6 +228,14 @@ class Machine {
   /// it can be called of a lost one: the work behind the returned event is what failed.
   virtual uint64_t Passed(int stream) const = 0;
   virtual void WaitFor(const Event& event) = 0;
+
+  // ---- Streams of other libraries of the process, by the driver's handles. A machine whose work
+  // is done when a call returns has nothing to wait for.
+  /// The calling thread's stream waits for all work that the other stream was given.
+  virtual void ComeAfterForeign(uint64_t /*stream*/) {}
+  /// The other stream waits for all work of the calling thread's stream.
+  virtual void LetForeignComeAfter(uint64_t /*stream*/) {}
+
   /// Waits for everything. DeviceError if something failed.
   virtual void Finish() = 0;
 };

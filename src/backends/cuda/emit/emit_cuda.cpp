@@ -28,7 +28,11 @@ namespace {
 class Emitter {
  public:
   Emitter(const Kernel& kernel, const LaunchConfig& config, bool guarded)
-      : kernel_(kernel), config_(config), guarded_(guarded), accesses_(kernel, config) {
+      : kernel_(kernel),
+        config_(config),
+        guarded_(guarded),
+        accesses_(kernel, config),
+        full_(config.even) {
     for (const Instr& instr : kernel.instrs) {
       if (instr.kind == Kind::kStore) written_.insert(instr.access);
     }
@@ -302,16 +306,35 @@ class Emitter {
   }
 
   void Elements(int stage) {
-    bool rounds = !config_.maps() && !config_.whole;
-    if (rounds) {
-      // Loads of narrow elements that are further apart fetch little: two rounds are under way.
-      if (across() && !Stores(stage)) Line("#pragma unroll 2");
-      Begin(fmt::format("for (I round = 0; round * {} < columns; ++round)",
-                        across() ? config_.accumulators : config_.threads * elements()));
-    } else {
+    const int round = across() ? config_.accumulators : config_.threads * elements();
+    if (config_.maps() || config_.whole) {
       Begin("");
       if (!config_.maps()) Line("const I round = 0;");
+      Round(stage);
+    } else if (across() || config_.even) {
+      // Loads of narrow elements that are further apart fetch little: two rounds are under way.
+      if (across() && !Stores(stage)) Line("#pragma unroll 2");
+      Begin(fmt::format("for (I round = 0; round * {} < columns; ++round)", round));
+      Round(stage);
+    } else {  // only the last round compares its elements with the end of the line
+      Begin("");
+      Line("I round = 0;");
+      full_ = true;
+      Begin(fmt::format("for (; columns - round * {0} >= {0}; ++round)", round));
+      Round(stage);
+      End();
+      full_ = false;
+      Begin(fmt::format("if (round * {} < columns)", round));
+      Round(stage);
+      End();
     }
+    End();
+    for (const Instr& instr : kernel_.instrs) {
+      if (IsElement(instr, stage) && instr.access >= 0) held_.insert(instr.access);
+    }
+  }
+
+  void Round(int stage) {
     if (!config_.whole) DeclareElements(stage);
     Transfer(stage, Kind::kLoad);
     Unroll();
@@ -327,10 +350,6 @@ class Emitter {
     }
     End();
     Transfer(stage, Kind::kStore);
-    End();
-    for (const Instr& instr : kernel_.instrs) {
-      if (IsElement(instr, stage) && instr.access >= 0) held_.insert(instr.access);
-    }
   }
 
   bool Stores(int stage) const {
@@ -341,7 +360,7 @@ class Emitter {
   bool NeedsIndices(int stage) const {
     return std::any_of(kernel_.instrs.begin(), kernel_.instrs.end(), [&](const Instr& instr) {
       return IsElement(instr, stage) &&
-             ((instr.kind == Kind::kReduce && !config_.even) || instr.kind == Kind::kIndex);
+             ((instr.kind == Kind::kReduce && !full_) || instr.kind == Kind::kIndex);
     });
   }
 
@@ -362,7 +381,7 @@ class Emitter {
     Begin(fmt::format("for (int s = 0; s < {}; ++s)", config_.slots));
     Line("const I at = {};", accesses_.SlotColumn());
     bool guarded = !config_.maps() && kind == Kind::kStore;
-    if (config_.even) {
+    if (full_) {
       Line("const int count = {};", guarded ? fmt::format("active ? {} : 0", config_.vector)
                                             : fmt::format("{}", config_.vector));
     } else if (across()) {
@@ -394,9 +413,6 @@ class Emitter {
   bool IsArray(const Instr& instr) const {
     return across() && instr.level == Level::kRow && instr.kind != Kind::kConstant;
   }
-  DType OperandType(const Instr& instr, int k) const {
-    return kernel_.instrs[instr.operands[k]].dtype;
-  }
 
   void RowInstruction(int i) {
     const Instr& instr = kernel_.instrs[i];
@@ -417,7 +433,7 @@ class Emitter {
     if (instr.kind == Kind::kStore) return Store(instr);
     if (instr.kind == Kind::kReduce) {
       std::string sum = fmt::format("r{}[e % {}]", i, accumulators());
-      Line("{}{} = {};", config_.even ? "" : "if (at < columns) ", sum,
+      Line("{}{} = {};", full_ ? "" : "if (at < columns) ", sum,
            scalars_.Combine(instr.reduce, instr.dtype, sum, Operand(instr, 0)));
       return;
     }
@@ -451,15 +467,10 @@ class Emitter {
         return accesses_.Index(instr.access, in_loop);
       case Kind::kConstant:
         return scalars_.FromBits(ArgumentText(indices().Access(instr.access)), instr.dtype);
-      case Kind::kScalar: {
-        std::vector<std::string> operands;
-        for (int k = 0; k < 3 && instr.operands[k] >= 0; ++k) operands.push_back(Operand(instr, k));
-        return scalars_.Scalar(instr.fn, OperandType(instr, 0), operands);
-      }
+      case Kind::kScalar:
       case Kind::kCast:
-        return scalars_.Cast(Operand(instr, 0), OperandType(instr, 0), instr.dtype);
       case Kind::kBitcast:
-        return scalars_.Bitcast(Operand(instr, 0), OperandType(instr, 0), instr.dtype);
+        return scalars_.Computed(kernel_, instr, [&](int k) { return Operand(instr, k); });
       case Kind::kStore:
       case Kind::kReduce:
         break;
@@ -475,6 +486,7 @@ class Emitter {
   std::set<int> written_;  // accesses
   std::set<int> held_;     // accesses whose elements an earlier stage left in registers
   int reductions_ = 0;     // so far
+  bool full_;              // whether all elements of the round are elements of the line
   std::string text_;
   std::string indent_ = "  ";
 };

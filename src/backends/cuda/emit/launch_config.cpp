@@ -24,7 +24,8 @@ namespace {
 constexpr int kBlock = 256;
 constexpr int64_t kManyThreads = 1 << 16;  // enough to keep a GPU busy
 constexpr int kMostVector = 8;
-constexpr int kMostKept = 96;  // 32-bit registers that a thread may keep over stages
+constexpr int kMostKept = 96;    // 32-bit registers that a thread may keep over stages
+constexpr int kMostMapped = 40;  // the same for elements of a map
 constexpr unsigned kMostGridY = 65535;
 
 int64_t Quotient(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -152,8 +153,11 @@ void ShareColumns(const Launch& launch, LaunchConfig& config) {
 void ConfigureMap(const Launch& launch, LaunchConfig& config) {
   int64_t lines = LinesOf(launch);
   config.vector = LongestVector(*launch.kernel);
-  while (config.vector > 1 && (lines * launch.columns / config.vector < kManyThreads ||
-                               launch.columns < config.vector)) {
+  // Many wide elements of a thread would leave registers for few threads.
+  auto is_crowded = [&] { return KeptRegisters(*launch.kernel) * config.vector > kMostMapped; };
+  while (config.vector > 1 &&
+         (lines * launch.columns / config.vector < kManyThreads || launch.columns < config.vector ||
+          (config.vector > 4 && is_crowded()))) {
     config.vector /= 2;
   }
   int64_t vectors = Quotient(launch.columns, config.vector);
@@ -268,7 +272,8 @@ void ConfigureColumn(const Launch& launch, LaunchConfig& config) {
   auto too_many = [&] {
     return RegistersAcross(kernel) * config.vector * config.slots > kMostRegisters;
   };
-  while (ReducesInF64(kernel) && config.vector * NarrowestBytes(kernel) > 4 && too_many()) {
+  while (ReducesInF64(kernel) && config.vector > 1 && config.vector * NarrowestBytes(kernel) > 4 &&
+         too_many()) {
     config.vector /= 2;
   }
   const double registers = RegistersAcross(kernel) * config.vector;

@@ -18,6 +18,8 @@
 #include <vector>
 
 #include "backends/cuda/device/device_text.h"
+#include "backends/cuda/driver/nccl.h"
+#include "backends/cuda/driver/nccl_host.h"
 #include "backends/cuda/emulation/fibres.h"
 #include "base/never_destroyed.h"
 #include "base/throw.h"
@@ -198,7 +200,7 @@ void ConvolveOf(const Convolution& c, const T* a, const T* b, T* out) {
   for (size_t i = 0; i < sums.size(); ++i) out[i] = Convert<T>(sums[i]);
 }
 
-class EmulatedMachine : public Machine {
+class EmulatedMachine : public Machine, public NcclHost {
  public:
   EmulatedMachine(std::string compiler, int card) : compiler_(std::move(compiler)), card_(card) {}
 
@@ -315,6 +317,11 @@ class EmulatedMachine : public Machine {
     }
   }
   std::string WhyNoTransforms() const override { return ""; }
+  // NCCL itself needs a GPU; tests name a library that moves the host's memory.
+  std::string WhyNoNccl() const override {
+    return NcclIsChosen() ? cuda::WhyNoNccl() : "the emulation has none";
+  }
+  void OnStream(const std::function<void(CUstream)>& work) override { work(nullptr); }
 
   int Stream() override { return threads_.Mine(); }
   int Streams() const override { return threads_.count(); }

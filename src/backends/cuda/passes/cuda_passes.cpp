@@ -11,6 +11,7 @@
 #include "backends/cuda/passes/round_matmuls.h"
 #include "backends/cuda/passes/scatter_rows.h"
 #include "backends/cuda/passes/vector_matmuls.h"
+#include "compiler/loops/rematerialise.h"
 #include "compiler/passes/arg_reductions.h"
 #include "compiler/passes/channels_last.h"
 #include "compiler/passes/narrow_matmuls.h"
@@ -21,7 +22,7 @@
 namespace hammock::cuda {
 
 std::vector<Pass> CudaPasses() {
-  return {
+  std::vector<Pass> passes = {
       {"copies_to_where", CopiesToWhere},
       {"chunk_attention", [](Graph g) { return ChunkAttention(std::move(g)); }},
       {"expand_attention", ExpandAttention},
@@ -43,6 +44,10 @@ std::vector<Pass> CudaPasses() {
        }},
       {"remove_dead", RemoveDead},
   };
+  for (Pass& pass : compiler::RematerialisePasses(/*epilogues=*/false)) {
+    passes.push_back(std::move(pass));
+  }
+  return passes;
 }
 
 Graph RewriteForCuda(const Graph& graph) {
@@ -51,7 +56,7 @@ Graph RewriteForCuda(const Graph& graph) {
 
 compiler::Schedule ScheduleForCuda(const Graph& rewritten) {
   return FuseRandom(rewritten, compiler::MakeSchedule(rewritten, /*aligned_outputs=*/false,
-                                                      /*epilogues=*/false));
+                                                      /*epilogues=*/false, /*rows_apart=*/true));
 }
 
 compiler::ScheduledGraph ScheduledForCuda(Graph rewritten) {

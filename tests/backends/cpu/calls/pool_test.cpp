@@ -5,6 +5,7 @@
 #include <cmath>
 #include <random>
 
+#include "backends/cpu/calls/calls.h"
 #include "hammock/autograd.h"
 #include "hammock/hammock.h"
 
@@ -56,6 +57,12 @@ TEST(MaxPoolGradient, IsThatOfTheReferenceBitForBit) {
       {{1, 2, 11, 8}, 3, 2, f32, true, 1},
       {{1, 2, 8, 11}, 3, 2, f32, false, 0, true},
       {{1, 2, 8, 8}, 2, 2, f32, false, 1},
+      // Rows of more windows than are computed at once, with a rest.
+      {{2, 2, 20, 300}, 3, 2, f32, false, 1},
+      {{1, 2, 9, 301}, 3, 2, f32, true, 1},
+      {{2, 1, 12, 150}, 5, 1, f64, false, 2},
+      {{1, 2, 12, 140}, 4, 2, f32, false, 1, true},
+      {{1, 1, 30, 90}, 11, 2, f32, false, 3},
   };
   for (const PoolCase& c : cases) {
     EXPECT_EQ(GradientOn("cpu", c), GradientOn("reference", c))
@@ -68,6 +75,22 @@ TEST(MaxPoolGradient, GoesToOneElementOfAWindowOfEquals) {
   max_pool2d(x, {2}).sum().backward();
   EXPECT_EQ(x.grad().to_vector<float>(),
             (std::vector<float>{1, 0, 1, 0, 0, 0, 0, 0, 1, 0, 1, 0, 0, 0, 0, 0}));
+}
+
+/// Its windows have padding alone, and no element that could get their gradients.
+TEST(MaxPoolGradient, OfAnEmptyPlaneTouchesNothing) {
+  const Graph graph = ParseGraph(R"(
+    %0 = input : f32[8,1,4]
+    %1 = input : f32[8,0,3]
+    %2 = _max_window_backward %0, %1 {window=[2,2], stride=[1,1], low=[1,1], high=[1,1], dilation=[1,1]} : f32[8,0,3]
+    return %2)");
+  std::vector<float> grad(32, 1), memory(64, 0);
+  const auto* from = reinterpret_cast<const char*>(grad.data());
+  auto* empty = reinterpret_cast<char*>(memory.data());
+  const char* in[] = {from, empty};
+  char* out[] = {empty};
+  MakeCall(graph, graph.outputs()[0].node)->Run(in, out, nullptr);
+  EXPECT_EQ(memory, std::vector<float>(64, 0));
 }
 
 }  // namespace

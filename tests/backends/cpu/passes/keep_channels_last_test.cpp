@@ -8,6 +8,7 @@
 
 #include "backends/cpu/code/kernel_code.h"
 #include "backends/cpu/matmul/matmul.h"
+#include "compiler/passes/remove_dead.h"
 #include "hammock/hammock.h"
 
 namespace hammock::cpu {
@@ -101,6 +102,30 @@ return %3
 )"}) {
     EXPECT_EQ(Kept(text), text);
   }
+}
+
+TEST_F(KeepChannelsLastTest, ConvolutionsOfBytesReadThem) {
+  ConvolutionSpec spec = ConvolutionSpec::Of(Shape(u8, {1, 16, 4, 4}), Shape(i8, {16, 16, 3, 3}),
+                                             {1, 1}, {1, 1}, {1, 1}, false, {0, 0}, 1);
+  spec.out = spec.out.With(i32);
+  if (!Convolution::TakesLayouts(spec)) GTEST_SKIP() << "this processor has no sums of bytes";
+  EXPECT_EQ(ToText(RemoveDead(NarrowByteConvolutions(KeepChannelsLast(ParseGraph(R"(
+    %0 = input : u8[1,16,9,9]
+    %1 = input : i8[16,16,3,3]
+    %2 = cast %0 {dtype=i32} : i32[1,16,9,9]
+    %3 = cast %1 {dtype=i32} : i32[16,16,3,3]
+    %4 = convolution %2, %3 {stride=[1,1], padding=[0,0], dilation=[1,1], transposed=false, output_padding=[0,0], groups=1} : i32[1,16,7,7]
+    %5 = cast %4 {dtype=u8} : u8[1,16,7,7]
+    %6 = cast %5 {dtype=i32} : i32[1,16,7,7]
+    %7 = convolution %6, %3 {stride=[1,1], padding=[0,0], dilation=[1,1], transposed=false, output_padding=[0,0], groups=1} : i32[1,16,5,5]
+    return %7)"))))),
+            R"(%0 = input : u8[1,16,9,9]
+%1 = input : i8[16,16,3,3]
+%2 = _convolution_last %0, %1 {stride=[1,1], padding=[0,0], dilation=[1,1], transposed=false, output_padding=[0,0], groups=1, input_last=false, result_last=true} : i32[1,7,7,16]
+%3 = cast %2 {dtype=u8} : u8[1,7,7,16]
+%4 = _convolution_last %3, %1 {stride=[1,1], padding=[0,0], dilation=[1,1], transposed=false, output_padding=[0,0], groups=1, input_last=true, result_last=false} : i32[1,16,5,5]
+return %4
+)");
 }
 
 // ---- what a user sees

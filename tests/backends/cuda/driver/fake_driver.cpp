@@ -32,7 +32,10 @@ constexpr size_t kPageable = 1 << 16;  // bytes that a driver takes before it re
 
 FakeKernels kernels;
 std::atomic<int64_t> stream_count, waits, launches, graph_launches, misuses;
-thread_local bool has_context = false;
+int primary_context;
+thread_local void* current_context = nullptr;
+
+bool HasContext() { return current_context == &primary_context; }
 
 int Refuse(const char* what) {
   ++misuses;
@@ -219,7 +222,7 @@ void* Pointer(Address at) { return reinterpret_cast<void*>(at); }
 
 /// Asks a stream for work on these bytes of the device.
 int Ask(Stream* stream, std::initializer_list<Address> memory, size_t bytes, Op op) {
-  if (!has_context) return Refuse("no context is current");
+  if (!HasContext()) return Refuse("its context is not current");
   for (Address at : memory) {
     if (!DeviceMemory().Has(at, bytes)) return Refuse("no memory of the device");
   }
@@ -229,7 +232,7 @@ int Ask(Stream* stream, std::initializer_list<Address> memory, size_t bytes, Op 
 
 /// Asks for what a stream refuses while it is captured: nothing may depend on what is not done.
 int AskNow(Stream* stream, const char* what, Op op) {
-  if (!has_context) return Refuse("no context is current");
+  if (!HasContext()) return Refuse("its context is not current");
   if (stream->is_capturing()) return Refuse(what);
   stream->Ask(std::move(op));
   return 0;
@@ -275,12 +278,15 @@ DRIVER int cuDeviceGetAttribute(int* value, int attribute, int) {
   return 0;
 }
 DRIVER int cuDevicePrimaryCtxRetain(void** context, int) {
-  static int one;
-  *context = &one;
+  *context = &primary_context;
   return 0;
 }
-DRIVER int cuCtxSetCurrent(void*) {
-  has_context = true;
+DRIVER int cuCtxSetCurrent(void* context) {
+  current_context = context;
+  return 0;
+}
+DRIVER int cuCtxGetCurrent(void** context) {
+  *context = current_context;
   return 0;
 }
 DRIVER int cuGetErrorName(int, const char** name) {
@@ -295,7 +301,7 @@ DRIVER int cuGetErrorString(int, const char** text) {
 // ---- Memory; it is never what one would hope for
 
 DRIVER int cuMemAlloc_v2(Address* at, size_t bytes) {
-  if (!has_context) return Refuse("no context is current");
+  if (!HasContext()) return Refuse("its context is not current");
   void* memory = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
   std::memset(memory, 0xEE, bytes);
   *at = reinterpret_cast<Address>(memory);

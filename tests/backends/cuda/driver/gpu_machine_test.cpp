@@ -6,10 +6,13 @@
 #include <gtest/gtest.h>
 
 #include "backends/cuda/cuda_backend.h"
+#include "backends/cuda/driver/driver.h"
 #include "backends/cuda/driver/fake_driver.h"
 #include "backends/cuda/emulated.h"
 #include "backends/cuda/emulation/fibres.h"
 #include "backends/cuda/random_steps.h"
+#include "hammock/direct_call.h"
+#include "hammock/lazy/device_exchange.h"
 
 namespace hammock {
 namespace {
@@ -78,6 +81,134 @@ TEST_F(GpuMachine, MemoryIsGivenBackWhileOthersWork) {
       }
     });
   }
+}
+
+/// Another library writes the input, reads the result and overwrites both on a stream of its own;
+/// streams of the fake driver dawdle, so that work which does not wait sees other values.
+TEST_F(GpuMachine, ExchangesMemoryWithStreamsOfOthers) {
+  constexpr int kRounds = 6;
+  constexpr int64_t kCount = 5000;
+  constexpr size_t kBytes = kCount * sizeof(float);
+  const cuda::Driver& driver = *cuda::TheDriver();
+  cuda::CUstream stream = nullptr;
+  cuda::CUdeviceptr memory = 0;
+  auto twice_and_one = [](const std::vector<Tensor>& in) { return std::vector{in[0] * 2 + 1}; };
+  DirectCall call(
+      extract_compiled_graph(twice_and_one, {tensor(Floats(kCount, 0), {kCount}, f32, device_)}));
+  ASSERT_EQ(driver.stream_create(&stream, 1), 0);
+  ASSERT_EQ(driver.memory_take(&memory, kBytes), 0);
+  const auto theirs = reinterpret_cast<uint64_t>(stream);
+  const lazy::DeviceExchange* exchange = call.exchange();
+  ASSERT_TRUE(exchange);
+  const lazy::BackendDevice& device = call.backend_device();
+  std::vector<Floats> given, read(kRounds, Floats(kCount));
+  int released = 0;
+  for (int round = 0; round < kRounds; ++round) {
+    given.emplace_back(kCount, static_cast<float>(round));
+    driver.copy_to_device(memory, given.back().data(), kBytes, stream);
+    exchange->ComeAfter(device, theirs);
+    BackendDataPtr input =
+        exchange->Borrow(memory, Shape(f32, {kCount}), device, [&] { ++released; });
+    auto results = call({{input}});
+    auto lent = exchange->Lend(std::move(results[0]));
+    exchange->LetComeAfter(device, theirs);  // behind the copies that Lend may have to make
+    input.reset();
+    driver.fill(memory, 0, kBytes, stream);
+    driver.copy_to_host(read[round].data(), lent.memory, kBytes, stream);
+    driver.fill(lent.memory, 0, kBytes, stream);
+    exchange->TakeBack(std::move(lent), device, theirs);
+  }
+  wait_device_ops({device_});
+  ASSERT_EQ(driver.stream_synchronize(stream), 0);
+  for (int round = 0; round < kRounds; ++round) {
+    EXPECT_EQ(read[round], Floats(kCount, static_cast<float>(2 * round + 1)));
+  }
+  EXPECT_EQ(released, kRounds);
+}
+
+/// Work of the other library waits for the thread that lends, and so for the one that computed.
+TEST_F(GpuMachine, LendsResultsOfOtherThreads) {
+  constexpr int kRounds = 6;
+  constexpr int64_t kCount = 5000;
+  const cuda::Driver& driver = *cuda::TheDriver();
+  DirectCall call(
+      extract_compiled_graph([](const std::vector<Tensor>& in) { return std::vector{in[0] + 1}; },
+                             {tensor(Floats(kCount, 0), {kCount}, f32, device_)}));
+  const lazy::DeviceExchange* exchange = call.exchange();
+  cuda::CUstream stream = nullptr;
+  ASSERT_EQ(driver.stream_create(&stream, 1), 0);
+  const auto theirs = reinterpret_cast<uint64_t>(stream);
+  std::vector<Floats> read(kRounds, Floats(kCount));
+  for (int round = 0; round < kRounds; ++round) {
+    std::vector<BackendDataPtr> results;
+    std::thread([&] {
+      const Floats values(kCount, static_cast<float>(round));
+      results = call({{call.Import(HostTensor::From(values, {kCount}))}});
+    }).join();
+    auto lent = exchange->Lend(std::move(results[0]));
+    exchange->LetComeAfter(call.backend_device(), theirs);
+    driver.copy_to_host(read[round].data(), lent.memory, kCount * sizeof(float), stream);
+    exchange->TakeBack(std::move(lent), call.backend_device(), theirs);
+  }
+  ASSERT_EQ(driver.stream_synchronize(stream), 0);
+  for (int round = 0; round < kRounds; ++round) {
+    EXPECT_EQ(read[round], Floats(kCount, static_cast<float>(round + 1)));
+  }
+}
+
+/// Not even by a run to which it is donated.
+TEST_F(GpuMachine, BorrowedMemoryIsNeverWritten) {
+  constexpr size_t kBytes = 64 * sizeof(float);
+  const cuda::Driver& driver = *cuda::TheDriver();
+  DirectCall call(
+      extract_compiled_graph([](const std::vector<Tensor>& in) { return std::vector{in[0] + 1}; },
+                             {tensor(Floats(64, 0), {64}, f32, device_)}));
+  const lazy::BackendDevice& device = call.backend_device();
+  const auto& backend = dynamic_cast<const lazy::BackendImplInterface&>(*call.exchange());
+  auto computation = backend.Compile({std::make_shared<lazy::Computation>("twice", ParseGraph(R"(
+    %0 = input : f32[64]
+    %1 = add %0, %0 : f32[64]
+    return %1)"),
+                                                                          device)})[0];
+  cuda::CUdeviceptr memory = 0;
+  cuda::CUstream stream = nullptr;
+  ASSERT_EQ(driver.memory_take(&memory, kBytes), 0);
+  ASSERT_EQ(driver.stream_create(&stream, 1), 0);
+  const Floats given(64, 3);
+  Floats kept(64);
+  driver.copy_to_device(memory, given.data(), kBytes, stream);
+  ASSERT_EQ(driver.stream_synchronize(stream), 0);
+  BackendDataPtr input = call.exchange()->Borrow(memory, Shape(f32, {64}), device, nullptr);
+  auto results =
+      backend.ExecuteComputation(computation, std::span(&input, 1), device, {.donated = {true}});
+  EXPECT_EQ(call.Export(results[0]).values<float>()[5], 6);
+  driver.copy_to_host(kept.data(), memory, kBytes, stream);
+  ASSERT_EQ(driver.stream_synchronize(stream), 0);
+  EXPECT_EQ(kept, given);
+}
+
+TEST_F(GpuMachine, OtherLibrariesMayMakeTheirContextsCurrent) {
+  Tensor x = tensor(Floats(4000, 1), {4000}, f32, device_);
+  step([&] { x.add_(2); });
+  int other = 0;
+  cuda::TheDriver()->context_set(reinterpret_cast<cuda::CUcontext>(&other));
+  step([&] { x.add_(2); });
+  EXPECT_EQ(x.to_vector<float>(), Floats(4000, 5));
+}
+
+/// Data that someone else holds is copied: who borrows it may write.
+TEST_F(GpuMachine, LendsCopiesOfSharedData) {
+  Tensor example = tensor(Floats(64, 0), {64}, f32, device_);
+  DirectCall call(extract_compiled_graph(
+      [](const std::vector<Tensor>& in) { return std::vector{in[0] + 1}; }, {example}));
+  const lazy::DeviceExchange* exchange = call.exchange();
+  auto results = call({{call.Import(HostTensor::From(Floats(64, 3), {64}))}});
+  BackendDataPtr kept = results[0];
+  auto copy = exchange->Lend(std::move(results[0]));
+  auto own = exchange->Lend(kept);
+  EXPECT_NE(copy.memory, own.memory);
+  HostTensor values = call.Export(kept);
+  EXPECT_EQ(values.values<float>()[5], 4);
 }
 
 }  // namespace

@@ -1,0 +1,137 @@
+#include <gtest/gtest.h>
+
+#include "hammock/hammock.h"
+#include "hammock/ir/graph.h"
+#include "hammock/ops/quantize.h"
+#include "onnx/fold_quantization.h"
+#include "onnx/models.h"
+
+namespace hammock::onnx {
+namespace {
+
+using namespace testing;  // NOLINT: the models
+
+class OnnxQuantized : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!why_absent().empty()) GTEST_SKIP() << why_absent();
+  }
+};
+
+format::Attribute IntsAttribute(const std::string& name, std::vector<int64_t> values) {
+  format::Attribute attribute;
+  attribute.name = name;
+  attribute.kind = format::Attribute::kInts;
+  attribute.ints = std::move(values);
+  return attribute;
+}
+
+/// x, quantised and dequantised, through a convolution of a dequantised weight, and quantised.
+format::Graph ConvolutionBetweenFloats() {
+  format::Graph graph;
+  graph.inputs.push_back(Info("x", format::kFloat, {{1, ""}, {2, ""}, {5, ""}, {5, ""}}));
+  graph.outputs.push_back(Info("y", format::kUint8, {{1, ""}, {3, ""}, {4, ""}, {5, ""}}));
+  graph.initializers.push_back(Initial<float>("x_scale", {0.02f}, {}));
+  graph.initializers.push_back(Initial<uint8_t>("x_zero", {100}, {}));
+  std::vector<int8_t> weight(3 * 2 * 3 * 3);
+  for (size_t i = 0; i < weight.size(); ++i) weight[i] = static_cast<int8_t>(i * 37 % 255 - 127);
+  graph.initializers.push_back(Initial<int8_t>("w", weight, {3, 2, 3, 3}));
+  graph.initializers.push_back(Initial<float>("w_scale", {0.01f, 0.02f, 0.005f}, {3}));
+  graph.initializers.push_back(Initial<int8_t>("w_zero", {0, 0, 0}, {3}));
+  graph.initializers.push_back(Initial<float>("bias", {0.5f, -1, 2}, {3}));
+  graph.initializers.push_back(Initial<float>("y_scale", {0.1f}, {}));
+  graph.initializers.push_back(Initial<uint8_t>("y_zero", {128}, {}));
+  graph.nodes = {
+      Node("QuantizeLinear", {"x", "x_scale", "x_zero"}, {"x_quantised"}),
+      Node("DequantizeLinear", {"x_quantised", "x_scale", "x_zero"}, {"x_real"}),
+      Node("DequantizeLinear", {"w", "w_scale", "w_zero"}, {"w_real"}, {IntAttribute("axis", 0)}),
+      // One more row is padded after the image than before it.
+      Node("Conv", {"x_real", "w_real", "bias"}, {"sums"}, {IntsAttribute("pads", {0, 1, 1, 1})}),
+      Node("QuantizeLinear", {"sums", "y_scale", "y_zero"}, {"y"})};
+  return graph;
+}
+
+bool HasOp(const Module& module, std::string_view name) {
+  for (const GraphNode& node : module.graph_body("forward").graph->nodes()) {
+    if (node.op->name() == name) return true;
+  }
+  return false;
+}
+
+TEST_F(OnnxQuantized, ConvolutionsBetweenDequantisedFloatsAreOfIntegers) {
+  format::Graph graph = ConvolutionBetweenFloats();
+  Tensor x = sin(arange(50, f32) * 0.3).reshape({1, 2, 5, 5});
+  auto run = [&](ModulePtr module) { return module->run_method("forward", {x}).ToTensor(); };
+  ModulePtr module = Load(ModelOf(graph));
+  Tensor y = run(module);
+  trace(*module);
+  EXPECT_TRUE(HasOp(*module, "int_convolution"));
+  // In floats, which a scale that is no constant asks for.
+  graph.inputs.push_back(Info("scale", format::kFloat, {}));
+  graph.nodes[1].inputs[1] = "scale";
+  ModulePtr floats = Load(ModelOf(graph));
+  Tensor expected = floats->run_method("forward", {x, full({}, 0.02)}).ToTensor();
+  EXPECT_LE(max(abs(y.to(i32) - expected.to(i32))).item<int>(), 1);
+  EXPECT_EQ(run(Load(ModelOf(ConvolutionBetweenFloats()))).device(), x.device());
+}
+
+TEST_F(OnnxQuantized, ReferenceHasTheSameBits) {
+  Tensor x = sin(arange(50, f32) * 0.3).reshape({1, 2, 5, 5});
+  auto bits = [&](const Device& device) {
+    ModulePtr module = Load(ModelOf(ConvolutionBetweenFloats()), {.device = device});
+    return module->run_method("forward", {x.to(device)}).ToTensor().host();
+  };
+  EXPECT_TRUE(bits(Device("cpu")).SameBits(bits(Device("reference"))));
+}
+
+TEST(OnnxFoldQuantization, OnlyConstantScalesOfATensorOrOfOutputChannels) {
+  auto domain_of = [](format::Graph graph) {
+    FoldQuantization(graph);
+    return graph.nodes[3].domain;
+  };
+  EXPECT_EQ(domain_of(ConvolutionBetweenFloats()), kDequantizedDomain);
+  format::Graph other_axis = ConvolutionBetweenFloats();
+  other_axis.nodes[2].attributes[0].i = 1;
+  EXPECT_EQ(domain_of(other_axis), "");
+  format::Graph wide = ConvolutionBetweenFloats();
+  wide.initializers[1] = Initial<int16_t>("x_zero", {100}, {});
+  EXPECT_EQ(domain_of(wide), "");
+  format::Graph per_channel = ConvolutionBetweenFloats();
+  per_channel.initializers[0] = Initial<float>("x_scale", {0.1f, 0.2f}, {2});
+  EXPECT_EQ(domain_of(per_channel), "");
+  format::Graph other_zeros = ConvolutionBetweenFloats();
+  other_zeros.initializers[4] = Initial<int8_t>("w_zero", {0}, {1});
+  EXPECT_EQ(domain_of(other_zeros), "");
+}
+
+TEST_F(OnnxQuantized, MatmulsOfDequantisedVectorsHaveNoDims) {
+  format::Graph graph;
+  graph.inputs.push_back(Info("a", format::kUint8, {{3, ""}}));
+  graph.outputs.push_back(Info("y", format::kFloat, {}));
+  graph.initializers.push_back(Initial<float>("scale", {0.5f}, {1}));
+  graph.initializers.push_back(Initial<uint8_t>("zero", {3}, {1}));
+  graph.initializers.push_back(Initial<uint8_t>("b", {1, 2, 7}, {3}));
+  graph.nodes = {Node("DequantizeLinear", {"a", "scale", "zero"}, {"a_real"}),
+                 Node("DequantizeLinear", {"b", "scale", "zero"}, {"b_real"}),
+                 Node("MatMul", {"a_real", "b_real"}, {"y"})};
+  Tensor y = Load(ModelOf(graph))->run_method("forward", {tensor({4, 0, 5}, u8)}).ToTensor();
+  EXPECT_EQ(y.dim(), 0);
+  // (1, -3, 2) times (-2, -1, 4), by a quarter
+  EXPECT_EQ(y.item<float>(), 2.25f);
+}
+
+TEST_F(OnnxQuantized, MatmulsOfVectorsRowsAndColumns) {
+  format::Graph graph;
+  graph.inputs.push_back(Info("a", format::kUint8, {{-1, "n"}}));
+  graph.outputs.push_back(Info("y", format::kInt32, {{2, ""}}));
+  graph.initializers.push_back(Initial<uint8_t>("b", {1, 2, 3, 4, 5, 6}, {3, 2}));
+  graph.initializers.push_back(Initial<uint8_t>("a_zero", {3}, {}));
+  graph.initializers.push_back(Initial<uint8_t>("b_zero", {1, 2}, {2}));
+  graph.nodes = {Node("MatMulInteger", {"a", "b", "a_zero", "b_zero"}, {"y"})};
+  Tensor y = Load(ModelOf(graph))->run_method("forward", {tensor({4, 0, 5}, u8)}).ToTensor();
+  // (1, -3, 2) times columns (0, 2, 4) and (0, 2, 4)
+  EXPECT_EQ(y.to_vector<int32_t>(), (std::vector<int32_t>{2, 2}));
+}
+
+}  // namespace
+}  // namespace hammock::onnx
