@@ -159,7 +159,10 @@ class Backend : public lazy::BackendImplInterface {
 
   void WaitForDevice(const BackendDevice& device) const override { DeviceOf(device).Finish(); }
   void PrepareToExit() const override {
-    for (Device* device : devices_) device->Finish();
+    for (Device* device : devices_) {
+      device->Finish();
+      device->WriteFiles();
+    }
   }
 
   // ---- Devices

@@ -59,6 +59,13 @@ void CallBuilder::RunEach(int64_t count, const Parameters& parameters, const std
       {{(static_cast<size_t>(count) + kGroup - 1) / kGroup * kGroup, 1, 1}, {kGroup, 1, 1}});
 }
 
+void CallBuilder::RunOnHost(const Argument& from, const Argument& to, HostStep host) {
+  Step step;
+  step.arguments = {from, to};
+  step.host = std::move(host);
+  steps.push_back(std::move(step));
+}
+
 void CallBuilder::FindFault(const Argument& fault, const Argument& from, DType dtype) {
   const std::string value =
       scalars_.Cast(scalars_.FromMemory("from[fault[0]]", dtype), dtype, DType::kI64);
@@ -113,7 +120,8 @@ void CallBuilder::CopyWhole(const Argument& from, const Argument& to, int64_t by
 const CallEntry* FindCall(const std::string& op) {
   static const auto* const entries = [] {
     auto* all = new std::map<std::string, CallEntry>;
-    for (const auto& family : {CopyCalls(), IndexCalls(), LineCalls(), MatMulCalls()}) {
+    for (const auto& family : {CollectiveCalls(), CopyCalls(), FactorCalls(), FftCalls(),
+                               IndexCalls(), LineCalls(), MatMulCalls()}) {
       for (const CallEntry& entry : family) all->emplace(entry.op, entry);
     }
     return all;

@@ -50,6 +50,7 @@ class CallBuilder {
   /// With a work-item for each i < count; `body` may use `i`.
   void RunEach(int64_t count, const Parameters& parameters, const std::string& body,
                std::vector<Argument> arguments, std::vector<int64_t> numbers = {});
+  void RunOnHost(const Argument& from, const Argument& to, HostStep host);
   /// The number behind a fault at an element of `from`.
   void FindFault(const Argument& fault, const Argument& from, hammock::DType dtype);
 
@@ -85,7 +86,10 @@ struct CallEntry {
 /// Null for ops that are left to the fallback device.
 const CallEntry* FindCall(const std::string& op);
 
+std::vector<CallEntry> CollectiveCalls();
 std::vector<CallEntry> CopyCalls();
+std::vector<CallEntry> FactorCalls();
+std::vector<CallEntry> FftCalls();
 std::vector<CallEntry> IndexCalls();
 std::vector<CallEntry> LineCalls();
 std::vector<CallEntry> MatMulCalls();

@@ -1,6 +1,7 @@
 #include "device.h"
 
 #include <fmt/format.h>
+#include <hammock/compiler/scalar_text.h>
 #include <hammock/error.h>
 
 #include <algorithm>
@@ -53,6 +54,24 @@ std::optional<std::string_view> TakeText(std::string_view& bytes) {
   return text;
 }
 
+/// Of the text of all functions that kernels may call; a kernel's name is of its own text alone.
+uint64_t FunctionsHash() {
+  using hammock::ScalarFn;
+  static const uint64_t hash = [] {
+    hammock::compiler::ScalarText scalars(hammock::compiler::kOpenClC);
+    for (size_t fn = 1; fn < hammock::kNumScalarFns; ++fn) {
+      for (const hammock::DTypeInfo& info : hammock::kDTypeTable) {
+        const auto function = static_cast<ScalarFn>(fn);
+        if (!info.supported || info.kind == hammock::DTypeKind::kComplex) continue;
+        if (!hammock::compiler::HasText(function, info.dtype)) continue;
+        scalars.Scalar(function, info.dtype, {"x", "y", "z"});
+      }
+    }
+    return std::hash<std::string>()(std::string(Prelude()) + scalars.Functions());
+  }();
+  return hash;
+}
+
 }  // namespace
 
 Device::Device(cl_device_id id)
@@ -69,27 +88,43 @@ Device::Device(cl_device_id id)
   if (precise & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT) {
     options_ += " -cl-fp32-correctly-rounded-divide-sqrt";
   }
+  files_.emplace(Fingerprint());
   std::thread([this] { WaitForEvents(); }).detach();
 }
 
 std::string Device::Fingerprint() const {
-  return fmt::format("opencl 1, {}, {}, {}", name_, driver_, options_);
+  return fmt::format("opencl 2, {}, {}, {}, {:016x}", name_, driver_, options_, FunctionsHash());
 }
 
 // ---- Kernels
 
+std::vector<const KernelSource*> Device::Missing(const std::vector<KernelSource>& sources) const {
+  std::vector<const KernelSource*> missing;
+  std::set<std::string_view> seen;
+  std::lock_guard lock(kernels_mutex_);
+  for (const KernelSource& source : sources) {
+    if (!kernels_.contains(source.name) && seen.insert(source.name).second) {
+      missing.push_back(&source);
+    }
+  }
+  return missing;
+}
+
+void Device::ReadFiles(const std::vector<KernelSource>& sources) {
+  if (!files_->active()) return;
+  for (const KernelSource* source : Missing(sources)) {
+    if (auto library = files_->Read(source->name)) Load(*library);
+  }
+}
+
 void Device::Compile(const std::string& functions, const std::vector<KernelSource>& sources) {
+  ReadFiles(sources);
   std::vector<std::string> names;
   std::string text(Prelude());
   text += functions;
-  {
-    std::lock_guard lock(kernels_mutex_);
-    for (const KernelSource& source : sources) {
-      if (kernels_.contains(source.name)) continue;
-      if (std::find(names.begin(), names.end(), source.name) != names.end()) continue;
-      names.push_back(source.name);
-      text += source.text;
-    }
+  for (const KernelSource* source : Missing(sources)) {
+    names.push_back(source->name);
+    text += source->text;
   }
   if (names.empty()) return;
   const char* begin = text.data();
@@ -102,12 +137,34 @@ void Device::Compile(const std::string& functions, const std::vector<KernelSourc
     throw hammock::CompileError(ErrorCode::kCompile,
                                 fmt::format("opencl: {}", BuildLog(library.get(), id_)));
   }
-  AddLibrary(std::move(library), names);
-  std::lock_guard lock(kernels_mutex_);
+  const int number = AddLibrary(std::move(library), names);
+  std::unique_lock lock(kernels_mutex_);
   ++compilations_;
+  if (!files_->active()) return;
+  unwritten_.push_back(number);
+  constexpr size_t kMostUnwritten = 64;
+  const bool many = unwritten_.size() >= kMostUnwritten;
+  lock.unlock();
+  if (many) WriteFiles();
 }
 
-void Device::AddLibrary(Library library, const std::vector<std::string>& names) {
+void Device::WriteFiles() {
+  std::vector<int> unwritten;
+  {
+    std::lock_guard lock(kernels_mutex_);
+    unwritten.swap(unwritten_);
+  }
+  for (int number : unwritten) {
+    std::vector<std::string> names;
+    {
+      std::lock_guard lock(kernels_mutex_);
+      names = libraries_[static_cast<size_t>(number)].second;
+    }
+    files_->Write(names, Save(names));
+  }
+}
+
+int Device::AddLibrary(Library library, const std::vector<std::string>& names) {
   std::vector<Function> functions;
   for (const std::string& name : names) {
     cl_int status = CL_SUCCESS;
@@ -121,6 +178,7 @@ void Device::AddLibrary(Library library, const std::vector<std::string>& names) 
   for (size_t i = 0; i < names.size(); ++i) {
     kernels_.try_emplace(names[i], CompiledKernel{std::move(functions[i]), number});
   }
+  return number;
 }
 
 const CompiledKernel& Device::Find(const std::string& name) const {
@@ -174,7 +232,10 @@ void Device::Load(std::string_view bytes) {
     if (clBuildProgram(library.get(), 1, &id_, options_.c_str(), nullptr, nullptr) != CL_SUCCESS) {
       continue;
     }
-    AddLibrary(std::move(library), names);
+    try {
+      AddLibrary(std::move(library), names);
+    } catch (const hammock::Error&) {  // it lacks a kernel
+    }
   }
 }
 

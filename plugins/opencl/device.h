@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "device_memory.h"
+#include "kernel_files.h"
 #include "step.h"
 
 namespace opencl {
@@ -38,13 +39,16 @@ class Device {
   /// What a saved kernel depends on.
   std::string Fingerprint() const;
 
-  // ---- Kernels. Those that are not known yet are compiled together.
+  // ---- Kernels. Those that are not known yet, here or in files, are compiled together.
   void Compile(const std::string& functions, const std::vector<KernelSource>& sources);
   const CompiledKernel& Find(const std::string& name) const;
   /// The libraries that have these kernels, as bytes, and their return; one that the driver does
   /// not take is ignored, and its kernels are compiled when they are needed.
   std::string Save(const std::vector<std::string>& names) const;
   void Load(std::string_view bytes);
+  /// Writes the libraries that were compiled since to files. Drivers that compile a kernel when it
+  /// is launched have done so by then.
+  void WriteFiles();
   int64_t compilations() const;
 
   // ---- Transfers
@@ -68,11 +72,14 @@ class Device {
     std::function<void(cl_int)> task;
   };
 
-  void AddLibrary(Library library, const std::vector<std::string>& names);
+  int AddLibrary(Library library, const std::vector<std::string>& names);
+  std::vector<const KernelSource*> Missing(const std::vector<KernelSource>& sources) const;
+  void ReadFiles(const std::vector<KernelSource>& sources);
   void WaitForEvents();
 
   const cl_device_id id_;
   std::string name_, driver_, options_;
+  std::optional<KernelFiles> files_;
   bool has_f64_ = false;
   size_t most_pointers_ = 0;
   Context context_;
@@ -82,6 +89,7 @@ class Device {
   mutable std::mutex kernels_mutex_;
   std::vector<std::pair<Library, std::vector<std::string>>> libraries_;  // with their kernels
   std::map<std::string, CompiledKernel> kernels_;                        // by name
+  std::vector<int> unwritten_;                                           // libraries
   int64_t compilations_ = 0;
 
   std::mutex waiting_mutex_;

@@ -97,13 +97,15 @@ class Emitter {
   }
 
   void OpenRows(bool across) {
-    std::set<std::string> types;
-    for (const Instr& instr : kernel_.instrs) {
-      if (instr.kind == Kind::kReduce) types.insert(Exchanged(instr.dtype));
+    std::set<std::pair<std::string, std::string>> exchanges;  // type, name
+    for (int stage = 0; stage < kernel_.stages; ++stage) {
+      for (const std::vector<int>& together : ReductionsOf(stage)) {
+        for (size_t k = 0; k < together.size(); ++k) {
+          exchanges.emplace(Exchanged(kernel_.instrs[together[k]].dtype), Exchange(together, k));
+        }
+      }
     }
-    for (const std::string& type : types) {
-      Line("__local {} exchange_{}[{}];", type, Flat(type), kGroup);
-    }
+    for (const auto& [type, name] : exchanges) Line("__local {} {}[{}];", type, name, kGroup);
     Line("const int threads = (int)w[3], thread = (int)get_local_id({});", across ? 1 : 0);
     Line("const int item = (int)(get_local_id(1) * get_local_size(0) + get_local_id(0));");
     Line("const int apart = {};", across ? "(int)get_local_size(0)" : "1");
@@ -201,26 +203,57 @@ class Emitter {
     ElementInstructions(stage);
     indent_.resize(indent_.size() - 2);
     Line("}}");
-    for (size_t i = 0; i < kernel_.instrs.size(); ++i) {
-      const Instr& instr = kernel_.instrs[i];
-      if (instr.stage == stage && instr.kind == Kind::kReduce) Tree(static_cast<int>(i), instr);
-    }
+    for (const std::vector<int>& together : ReductionsOf(stage)) Trees(together);
   }
 
-  void Tree(int i, const Instr& instr) {
-    const std::string exchange = "exchange_" + Flat(Exchanged(instr.dtype));
-    auto read = [&](const char* index) {
-      const std::string element = fmt::format("{}[{}]", exchange, index);
-      return instr.dtype == DType::kBool ? fmt::format("({} != 0)", element) : element;
+  /// The reductions of a stage, in parts that are combined at once: the fewer barriers the better.
+  std::vector<std::vector<int>> ReductionsOf(int stage) const {
+    constexpr size_t kTogether = 8;  // so many arrays fit into the local memory of any device
+    std::vector<std::vector<int>> parts;
+    for (size_t i = 0; i < kernel_.instrs.size(); ++i) {
+      const Instr& instr = kernel_.instrs[i];
+      if (instr.stage != stage || instr.kind != Kind::kReduce) continue;
+      if (parts.empty() || parts.back().size() == kTogether) parts.emplace_back();
+      parts.back().push_back(static_cast<int>(i));
+    }
+    return parts;
+  }
+
+  /// The array of one of them: the k-th of its type.
+  std::string Exchange(const std::vector<int>& together, size_t k) const {
+    const std::string type = Exchanged(kernel_.instrs[together[k]].dtype);
+    int before = 0;
+    for (size_t i = 0; i < k; ++i) before += Exchanged(kernel_.instrs[together[i]].dtype) == type;
+    return fmt::format("exchange_{}_{}", Flat(type), before);
+  }
+
+  /// Written out: drivers for CPUs take exponential time for barriers in loops.
+  void Trees(const std::vector<int>& together) {
+    auto read = [&](size_t k, const std::string& index) {
+      const std::string element = fmt::format("{}[{}]", Exchange(together, k), index);
+      return kernel_.instrs[together[k]].dtype == DType::kBool ? fmt::format("({} != 0)", element)
+                                                               : element;
     };
-    Line("{}[item] = r{};", exchange, i);
+    auto for_each = [&](auto&& emit) {
+      for (size_t k = 0; k < together.size(); ++k) emit(k, kernel_.instrs[together[k]]);
+    };
+    for_each([&](size_t k, const Instr&) {
+      Line("{}[item] = r{};", Exchange(together, k), together[k]);
+    });
     Line("barrier(CLK_LOCAL_MEM_FENCE);");
-    Line("for (int half_ = threads / 2; half_ > 0; half_ /= 2) {{");
-    Line("  if (thread < half_) {}[item] = {};", exchange,
-         scalars_.Combine(instr.reduce, instr.dtype, read("item"), read("item + half_ * apart")));
-    Line("  barrier(CLK_LOCAL_MEM_FENCE);");
-    Line("}}");
-    Line("const {} x{} = {};", Value(instr.dtype), i, read("item - thread * apart"));
+    for (int half = kGroup / 2; half > 0; half /= 2) {
+      Line("if (threads > {0} && thread < {0}) {{", half);
+      for_each([&](size_t k, const Instr& instr) {
+        Line("  {}[item] = {};", Exchange(together, k),
+             scalars_.Combine(instr.reduce, instr.dtype, read(k, "item"),
+                              read(k, fmt::format("item + {} * apart", half))));
+      });
+      Line("}}");
+      Line("barrier(CLK_LOCAL_MEM_FENCE);");
+    }
+    for_each([&](size_t k, const Instr& instr) {
+      Line("const {} x{} = {};", Value(instr.dtype), together[k], read(k, "item - thread * apart"));
+    });
     Line("barrier(CLK_LOCAL_MEM_FENCE);");
   }
 
@@ -253,9 +286,6 @@ class Emitter {
 
   std::string Operand(const Instr& instr, int k) const {
     return fmt::format("x{}", instr.operands[k]);
-  }
-  DType OperandType(const Instr& instr, int k) const {
-    return kernel_.instrs[instr.operands[k]].dtype;
   }
 
   void Instruction(int i) {
@@ -294,15 +324,10 @@ class Emitter {
                        : fmt::format("p{}", instr.access);
       case Kind::kConstant:
         return scalars_.FromBits(fmt::format("w[{}]", at_.Offset(instr.access)), instr.dtype);
-      case Kind::kScalar: {
-        std::vector<std::string> operands;
-        for (int k = 0; k < 3 && instr.operands[k] >= 0; ++k) operands.push_back(Operand(instr, k));
-        return scalars_.Scalar(instr.fn, OperandType(instr, 0), operands);
-      }
+      case Kind::kScalar:
       case Kind::kCast:
-        return scalars_.Cast(Operand(instr, 0), OperandType(instr, 0), instr.dtype);
       case Kind::kBitcast:
-        return scalars_.Bitcast(Operand(instr, 0), OperandType(instr, 0), instr.dtype);
+        return scalars_.Computed(kernel_, instr, [&](int k) { return Operand(instr, k); });
       case Kind::kStore:
       case Kind::kReduce:
         break;

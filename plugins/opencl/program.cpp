@@ -47,9 +47,16 @@ Program::Program(const Graph& graph, Device& device)
   MakeSteps();
   plan_ = hammock::compiler::PlanMemory(schedule_, scratch_);
   if (packed_) PackMemory();
-  donations_ = can_fail() || packed_ ? hammock::compiler::DonationPlan(schedule_.outputs.size())
-                                     : hammock::compiler::DonationPlan(graph_, schedule_, {});
+  donations_ = can_fail() || packed_ || HasHostSteps()
+                   ? hammock::compiler::DonationPlan(schedule_.outputs.size())
+                   : hammock::compiler::DonationPlan(graph_, schedule_, {});
   PlaceNumbers();
+}
+
+bool Program::HasHostSteps() const {
+  auto on_host = [](const Step& step) { return step.host.run != nullptr; };
+  return std::ranges::any_of(
+      steps_, [&](const auto& steps) { return std::ranges::any_of(steps, on_host); });
 }
 
 // ---- Preparation
@@ -130,8 +137,8 @@ void Program::PlaceNumbers() {
   for (size_t c = 0; c < steps_.size(); ++c) {
     launches_.emplace_back();
     for (const Step& step : steps_[c]) {
-      launches_.back().push_back(
-          {&device_.Find(step.kernel), static_cast<int64_t>(numbers.size())});
+      const CompiledKernel* kernel = step.host.run ? nullptr : &device_.Find(step.kernel);
+      launches_.back().push_back({kernel, static_cast<int64_t>(numbers.size())});
       for (const Argument& argument : step.arguments) {
         numbers.push_back(PlaceOf(argument, c, buffers, Place(), Place()).offset);
       }
@@ -193,6 +200,39 @@ void Program::Start(const Step& step, const Launch& launch, size_t command,
         "clEnqueueNDRangeKernel");
 }
 
+/// The device has done all before it when the host reads.
+void Program::RunOnHost(const HostStep& host, const Place& from, const Place& to) const {
+  std::vector<char> in(static_cast<size_t>(host.in_bytes)),
+      out(static_cast<size_t>(host.out_bytes));
+  if (!in.empty()) {
+    Check(
+        clEnqueueReadBuffer(device_.queue(), from.memory, CL_TRUE, static_cast<size_t>(from.offset),
+                            in.size(), in.data(), 0, nullptr, nullptr),
+        "clEnqueueReadBuffer");
+  }
+  host.run(in.data(), out.data());
+  if (out.empty()) return;
+  Check(clEnqueueWriteBuffer(device_.queue(), to.memory, CL_TRUE, static_cast<size_t>(to.offset),
+                             out.size(), out.data(), 0, nullptr, nullptr),
+        "clEnqueueWriteBuffer");
+}
+
+void Program::Raise(const std::vector<int64_t>& faults) const {
+  for (size_t i = 0; i < faults_.size(); ++i) {
+    if (static_cast<int32_t>(faults[2 * i]) == kNoFault) continue;
+    throw hammock::lazy::ExecutionError(
+        faults_[i].text.code, faults_[i].text.message(faults[2 * i + 1]), faults_[i].node);
+  }
+}
+
+void Program::RaiseFaultsSoFar(const Block& faults) const {
+  std::vector<int64_t> found(2 * faults_.size());
+  Check(clEnqueueReadBuffer(device_.queue(), faults.get(), CL_TRUE, 0, faults_.size() * kFaultBytes,
+                            found.data(), 0, nullptr, nullptr),
+        "clEnqueueReadBuffer");
+  Raise(found);
+}
+
 Program::Run Program::Enqueue(const std::vector<BlockPtr>& inputs,
                               const std::vector<bool>& donated) const {
   Run run;
@@ -221,7 +261,7 @@ Program::Run Program::Enqueue(const std::vector<BlockPtr>& inputs,
       schedule_, plan_, sources_, packed_ ? std::span<const Place>() : std::span<const Place>(in),
       packed_ ? std::span<const Place>() : std::span<const Place>(out), arena_place, buffers);
 
-  std::lock_guard lock(device_.launches);
+  std::unique_lock lock(device_.launches);
   if (faults) {
     Check(clEnqueueFillBuffer(device_.queue(), faults->get(), &kNoFault, sizeof(kNoFault), 0,
                               faults_.size() * kFaultBytes, 0, nullptr, nullptr),
@@ -234,7 +274,16 @@ Program::Run Program::Enqueue(const std::vector<BlockPtr>& inputs,
   }
   for (size_t c = 0; c < steps_.size(); ++c) {
     for (size_t s = 0; s < steps_[c].size(); ++s) {
-      Start(steps_[c][s], launches_[c][s], c, buffers, arena_place, faults_place);
+      const Step& step = steps_[c][s];
+      if (!step.host.run) {
+        Start(step, launches_[c][s], c, buffers, arena_place, faults_place);
+        continue;
+      }
+      lock.unlock();                          // it may wait for other threads
+      if (faults) RaiseFaultsSoFar(*faults);  // other ranks must not get what a failed call left
+      RunOnHost(step.host, PlaceOf(step.arguments[0], c, buffers, arena_place, faults_place),
+                PlaceOf(step.arguments[1], c, buffers, arena_place, faults_place));
+      lock.lock();
     }
   }
   if (packed_) {
@@ -251,11 +300,7 @@ Program::Run Program::Enqueue(const std::vector<BlockPtr>& inputs,
           "clEnqueueReadBuffer");
     run.check = [this, found](cl_int status) {
       Check(status, "a run");
-      for (size_t i = 0; i < faults_.size(); ++i) {
-        if (static_cast<int32_t>((*found)[2 * i]) == kNoFault) continue;
-        throw hammock::lazy::ExecutionError(
-            faults_[i].text.code, faults_[i].text.message((*found)[2 * i + 1]), faults_[i].node);
-      }
+      Raise(*found);
     };
   }
   Check(clFlush(device_.queue()), "clFlush");

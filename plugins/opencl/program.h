@@ -63,6 +63,7 @@ class Program {
     Place operator+(size_t bytes) const { return {memory, offset + static_cast<int64_t>(bytes)}; }
   };
 
+  bool HasHostSteps() const;  ///< which may fail when others have run
   void MakeSteps();
   void PackMemory();
   void PlaceNumbers();
@@ -70,6 +71,9 @@ class Program {
                 const hammock::compiler::BufferMap<Place>& buffers, Place arena,
                 Place faults) const;
   void Copy(const Place& from, const Place& to, int64_t bytes) const;
+  void RunOnHost(const HostStep& host, const Place& from, const Place& to) const;
+  void Raise(const std::vector<int64_t>& faults) const;  ///< the first one, if there is any
+  void RaiseFaultsSoFar(const Block& faults) const;
   void Start(const Step& step, const Launch& launch, size_t command,
              const hammock::compiler::BufferMap<Place>& buffers, Place arena, Place faults) const;
 

@@ -43,6 +43,8 @@ std::string_view Prelude() {
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
 #else
 #define double float
+#define double2 float2
+#define convert_double2 convert_float2
 #endif
 
 static inline float from_bf16(ushort x) { return as_float((uint)x << 16); }

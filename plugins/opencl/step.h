@@ -10,6 +10,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -44,14 +45,21 @@ struct Argument {
   int64_t offset = 0;  ///< in bytes, in the command's scratch memory or in the faults
 };
 
+/// A step on the host: argument 0 is read, argument 1 written.
+struct HostStep {
+  int64_t in_bytes = 0, out_bytes = 0;
+  std::function<void(const void* in, void* out)> run;
+};
+
 struct Step {
-  std::string kernel;  ///< its name
+  std::string kernel;  ///< its name; empty for a step on the host
   std::vector<Argument> arguments;
   std::vector<int64_t> numbers;  ///< behind the offsets
   std::array<size_t, 3> global = {1, 1, 1};
   std::array<size_t, 3> local = {1, 1, 1};
   bool one_pointer = false;
   bool copies = false;  ///< argument 0 to argument 1: not needed where both are one
+  HostStep host = {};
 };
 
 }  // namespace opencl
