@@ -106,12 +106,31 @@ def _variables(leaves):
     return [leaf.view_as(leaf) if leaf.requires_grad else leaf.detach().requires_grad_() for leaf in leaves]
 
 
-def _selected(argnums, args):
-    numbers = (argnums,) if isinstance(argnums, int) else tuple(argnums)
-    for number in numbers:
-        if not -len(args) <= number < len(args):
-            raise _hammock.ValueError(f"grad: there is no argument {number} among {len(args)}")
-    return [number % len(args) for number in numbers]
+class Selected:
+    """The arguments `argnums` of a call by which a transform `name` differentiates: their tensors are `leaves`."""
+
+    def __init__(self, name, argnums, args):
+        numbers = (argnums,) if isinstance(argnums, int) else tuple(argnums)
+        for number in numbers:
+            if not -len(args) <= number < len(args):
+                raise _hammock.ValueError(f"{name}: there is no argument {number} among {len(args)}")
+        self._single = isinstance(argnums, int)
+        self._numbers = [number % len(args) for number in numbers]
+        self._args = args
+        self.leaves, self._structure = flatten([args[number] for number in self._numbers])
+        _check_float(name, self.leaves)
+
+    def replaced(self, leaves):
+        """All arguments of the call, with these leaves in place of its own."""
+        args = list(self._args)
+        for number, value in zip(self._numbers, unflatten(self._structure, leaves)):
+            args[number] = value
+        return args
+
+    def nested(self, values):
+        """A value for each leaf, nested as the arguments are."""
+        nested = unflatten(self._structure, values)
+        return nested[0] if self._single else tuple(nested)
 
 
 def value_and_grad(function, argnums=0, has_aux=False):
@@ -125,15 +144,11 @@ def value_and_grad(function, argnums=0, has_aux=False):
 
     @functools.wraps(function)
     def call(*args, **kwargs):
-        chosen = _selected(argnums, args)
-        leaves, structure = flatten([args[number] for number in chosen])
-        _check_float("grad", leaves)
+        selected = Selected("grad", argnums, args)
+        leaves = selected.leaves
         with enable_grad():
             variables = _variables(leaves)
-            args = list(args)
-            for number, value in zip(chosen, unflatten(structure, variables)):
-                args[number] = value
-            result = function(*args, **kwargs)
+            result = function(*selected.replaced(variables), **kwargs)
             value, aux = result if has_aux else (result, None)
             if not isinstance(value, Tensor) or value.numel() != 1:
                 raise _hammock.TypeError("grad: the function must return a tensor of one element")
@@ -141,10 +156,8 @@ def value_and_grad(function, argnums=0, has_aux=False):
             if value.requires_grad:  # else it depends on none of them
                 grads = _hammock.grad([value], variables, [], None, is_grad_needed(leaves), True)
         grads = [variable.new_zeros(list(variable.shape)) if grad is None else grad for grad, variable in zip(grads, variables)]
-        nested = unflatten(structure, grads)
-        nested = nested[0] if isinstance(argnums, int) else tuple(nested)
         value = value if is_grad_needed(leaves) else value.detach()
-        return ((value, aux), nested) if has_aux else (value, nested)
+        return ((value, aux) if has_aux else value), selected.nested(grads)
 
     return call
 

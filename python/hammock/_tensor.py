@@ -165,8 +165,8 @@ def numpy(self):
     """A read-only NumPy array of the same memory. Computes."""
     import numpy
 
-    if self.dtype is _hammock.bfloat16:
-        raise _hammock.TypeError("numpy: NumPy has no bfloat16; cast it first, as by x.float()")
+    if self.dtype in _WITHOUT_FORMAT:
+        raise _hammock.TypeError(f"numpy: NumPy has no {self.dtype.name}; cast it first, as by x.float()")
     return numpy.asarray(memoryview(self))
 
 
@@ -199,11 +199,14 @@ def __dlpack_device__(self):
 # ---- Copies and pickles
 
 
+_SAME_BYTES = {_hammock.bfloat16: _hammock.int16, _hammock.float8_e4m3fn: _hammock.uint8, _hammock.float8_e5m2: _hammock.uint8}
+_CAST = {_hammock.bool: _hammock.uint8, _hammock.int4: _hammock.int8, _hammock.uint4: _hammock.uint8}
+_WITHOUT_FORMAT = {*_SAME_BYTES, _hammock.int4, _hammock.uint4}
+
+
 def _rebuild(data, shape, dtype, device, requires_grad):
     flat = _hammock.asarray(memoryview(data).cast("B"), copy=True)
-    value = flat.view(dtype) if data else _hammock.tensor([], dtype=dtype)
-    if dtype is _hammock.bool:
-        value = flat.to(_hammock.bool)
+    value = flat.view(_CAST.get(dtype, dtype)).to(dtype) if data else _hammock.tensor([], dtype=dtype)
     value = value.view(list(shape)).to(device)
     return value.requires_grad_() if requires_grad else value
 
@@ -212,8 +215,10 @@ def _bytes_of(tensor):
     plain = tensor.detach().contiguous()
     if plain.numel() == 0:
         return b""
-    if plain.dtype is _hammock.bfloat16:
-        plain = plain.view(_hammock.int16)
+    if plain.dtype in _SAME_BYTES:
+        plain = plain.view(_SAME_BYTES[plain.dtype])
+    elif plain.dtype in _CAST:
+        plain = plain.to(_CAST[plain.dtype])
     return memoryview(plain).tobytes()
 
 

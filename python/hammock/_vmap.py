@@ -3,7 +3,7 @@
 import functools
 
 from . import _hammock
-from ._autograd import _check_float, _selected, _variables, enable_grad, grad, is_grad_needed
+from ._autograd import Selected, _variables, enable_grad, grad, is_grad_needed
 from ._hammock import Tensor
 from ._tree import flatten, unflatten
 
@@ -136,11 +136,6 @@ def _rows(output, variables, create_graph, chunk_size):
     return [block.reshape([*output.shape, *variable.shape]) for block, variable in zip(blocks, variables)]
 
 
-def _nested(argnums, structure, blocks):
-    nested = unflatten(structure, blocks)
-    return nested[0] if isinstance(argnums, int) else tuple(nested)
-
-
 def _float_results(name, outputs):
     for output in outputs:
         if not isinstance(output, Tensor):
@@ -160,20 +155,16 @@ def jacrev(function, argnums=0, *, has_aux=False, chunk_size=None):
 
     @functools.wraps(function)
     def call(*args, **kwargs):
-        chosen = _selected(argnums, args)
-        leaves, structure = flatten([args[number] for number in chosen])
-        _check_float("jacrev", leaves)
+        selected = Selected("jacrev", argnums, args)
+        leaves = selected.leaves
         with enable_grad():
             variables = _variables(leaves)
-            args = list(args)
-            for number, value in zip(chosen, unflatten(structure, variables)):
-                args[number] = value
-            result = function(*args, **kwargs)
+            result = function(*selected.replaced(variables), **kwargs)
             result, aux = result if has_aux else (result, None)
             outputs, out_structure = flatten(result)
             _float_results("jacrev", outputs)
             blocks = [_rows(output, variables, is_grad_needed(leaves), chunk_size) for output in outputs]
-        jacobian = unflatten(out_structure, [_nested(argnums, structure, block) for block in blocks])
+        jacobian = unflatten(out_structure, [selected.nested(block) for block in blocks])
         return (jacobian, aux) if has_aux else jacobian
 
     return call
@@ -184,16 +175,11 @@ def jacfwd(function, argnums=0, *, chunk_size=None):
 
     @functools.wraps(function)
     def call(*args, **kwargs):
-        chosen = _selected(argnums, args)
-        leaves, structure = flatten([args[number] for number in chosen])
-        _check_float("jacfwd", leaves)
-        shape = []
+        selected = Selected("jacfwd", argnums, args)
+        leaves, shape = selected.leaves, []
 
         def flat(inputs):
-            given = list(args)
-            for number, value in zip(chosen, unflatten(structure, inputs)):
-                given[number] = value
-            outputs, out_structure = flatten(function(*given, **kwargs))
+            outputs, out_structure = flatten(function(*selected.replaced(inputs), **kwargs))
             _float_results("jacfwd", outputs)
             shape[:] = [out_structure]
             return outputs
@@ -210,7 +196,7 @@ def jacfwd(function, argnums=0, *, chunk_size=None):
             for column in found:
                 _need_complex("jacfwd", column, leaf)
             columns.append([column.reshape([*column.shape[:-1], *leaf.shape]) for column in found])
-        blocks = [_nested(argnums, structure, list(block)) for block in zip(*columns)]
+        blocks = [selected.nested(list(block)) for block in zip(*columns)]
         return unflatten(shape[0], blocks)
 
     return call

@@ -11,7 +11,9 @@ from . import (
     cross as cross,
     linalg_det as det,
     diagonal as diagonal,
+    linalg_eig as eig,
     linalg_eigh as eigh,
+    linalg_eigvals as eigvals,
     linalg_eigvalsh as eigvalsh,
     linalg_householder_product as householder_product,
     linalg_inv as inv,
@@ -40,7 +42,7 @@ from . import (
     linalg_vector_norm as vector_norm,
 )
 
-__all__ = ["cholesky", "cond", "cross", "det", "diagonal", "eigh", "eigvalsh", "householder_product", "inv", "lstsq",
+__all__ = ["cholesky", "cond", "cross", "det", "diagonal", "eig", "eigh", "eigvals", "eigvalsh", "householder_product", "inv", "lstsq",
            "lu", "lu_factor", "lu_solve", "matmul", "matrix_exp", "matrix_norm", "matrix_power", "matrix_rank",
            "multi_dot", "norm", "pinv", "qr", "slogdet", "solve", "solve_triangular", "svd", "svdvals", "tensorinv",
            "tensorsolve", "vander", "vecdot", "vector_norm"]

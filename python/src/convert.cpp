@@ -345,7 +345,7 @@ void AddDTypes(nb::module_& module) {
   for (const DTypeInfo& info : kDTypeTable) {
     nb::object object = nb::cast(DTypeObject{info.dtype});
     dtype_objects[static_cast<size_t>(info.dtype)] = object.ptr();
-    if (info.supported) module.attr(std::string(info.torch_name).c_str()) = object;
+    module.attr(std::string(info.torch_name).c_str()) = object;
     object.release();  // lives as long as the process
   }
 }

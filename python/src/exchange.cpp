@@ -258,21 +258,14 @@ nb::object ExportDLPack(const Tensor& tensor, nb::handle max_version, nb::handle
     ThrowPythonError();
   }
   bool versioned = !max_version.is_none() && nb::cast<int>(max_version[0]) >= 1;
-  bool wants_copy = !copy.is_none() && nb::cast<bool>(copy);
+  // Without a version there is no way to say "read-only": such a consumer gets memory of its own,
+  // unless it insists on ours.
+  bool copies = copy.is_none() ? !versioned : nb::cast<bool>(copy);
   HostTensor host = Read(tensor);
-  // Without a version there is no way to say "read-only": such a consumer gets memory of its own.
-  if (wants_copy || !versioned) {
-    if (!copy.is_none() && !wants_copy) {
-      PyErr_SetString(
-          PyExc_BufferError,
-          "without a copy only a consumer of DLPack 1 is served, which knows read-only arrays");
-      ThrowPythonError();
-    }
-    host = HostTensor::Copy(host.shape(), host.data());
-  }
+  if (copies) host = HostTensor::Copy(host.shape(), host.data());
   if (!versioned) return ExportCapsule<dlpack::Managed>(std::move(host), 0);
-  return ExportCapsule<dlpack::ManagedVersioned>(
-      std::move(host), wants_copy ? dlpack::kIsCopied : dlpack::kReadOnly);
+  return ExportCapsule<dlpack::ManagedVersioned>(std::move(host),
+                                                 copies ? dlpack::kIsCopied : dlpack::kReadOnly);
 }
 
 }  // namespace
@@ -317,8 +310,15 @@ Tensor ImportDLPack(PyObject* source, const Device& device, Copy copy) {
 }
 
 Tensor Import(PyObject* source, const Device& device, Copy copy) {
-  if (PyObject_CheckBuffer(source)) return ImportBuffer(source, device, copy);
-  if (PyObject_HasAttrString(source, "__dlpack__")) return ImportDLPack(source, device, copy);
+  const bool has_dlpack = PyObject_HasAttrString(source, "__dlpack__") != 0;
+  if (PyObject_CheckBuffer(source)) {
+    try {
+      return ImportBuffer(source, device, copy);
+    } catch (nb::python_error& error) {  // such as JAX's bfloat16, which buffers have no name for
+      if (!has_dlpack || !error.matches(PyExc_BufferError)) throw;
+    }
+  }
+  if (has_dlpack) return ImportDLPack(source, device, copy);
   nb::object array = nb::handle(source).attr("__array__")();
   if (!PyObject_CheckBuffer(array.ptr())) {
     throw TypeError(ErrorCode::kSchema, "tensor: __array__ returned no array");
@@ -334,7 +334,7 @@ int GetBuffer(PyObject* self, Py_buffer* view, int flags) {
     const char* format = FormatOf(tensor.dtype());
     if ((flags & PyBUF_WRITABLE) == PyBUF_WRITABLE || !format || tensor.requires_grad()) {
       PyErr_SetString(PyExc_BufferError,
-                      !format ? "bfloat16 has no buffer format: cast it first"
+                      !format ? "this dtype has no buffer format: cast it first"
                       : tensor.requires_grad()
                           ? "a tensor that requires grad is exported by detach() first"
                           : "exports of tensors are read-only; numpy.array(x) makes a copy that "

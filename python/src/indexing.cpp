@@ -14,6 +14,11 @@ namespace {
 
 std::optional<int64_t> Bound(PyObject* object) {
   if (object == Py_None) return std::nullopt;
+  if (PyLong_CheckExact(object)) {
+    int overflow = 0;
+    const int64_t bound = PyLong_AsLongLongAndOverflow(object, &overflow);
+    if (overflow == 0) return bound;
+  }
   Any value;
   if (!Convert(object, SchemaType{.base = SchemaType::Base::kInt}, value)) {
     throw TypeError(ErrorCode::kSchema, std::string("getitem: a slice has ints or None, not ") +

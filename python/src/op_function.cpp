@@ -91,8 +91,9 @@ std::vector<Overload> OverloadsOf(const std::string& name) {
   return overloads;
 }
 
-// ---- Typed calls. The elementwise ops that are alike are called without boxing where all
-// arguments are tensors and none has a name; all else takes the way of the schema.
+// ---- Typed calls. The elementwise ops that are alike, and reductions of all elements, are called
+// without boxing where all arguments are tensors and none has a name; all else takes the way of the
+// schema.
 
 using TypedCall = Tensor (*)(PyObject* const* args);
 struct TypedOp {
@@ -109,6 +110,11 @@ Tensor CallBinary(PyObject* const* args) {
   return op(TensorOf(args[0]), TensorArg(TensorOf(args[1]), Location()), Location());
 }
 
+template <Tensor (*op)(const Tensor&, const Dims&, bool, std::optional<DType>, Location)>
+Tensor CallReduceAll(PyObject* const* args) {
+  return op(TensorOf(args[0]), {}, false, std::nullopt, Location());
+}
+
 TypedOp TypedOpOf(const std::string& name) {
   static const std::map<std::string, TypedOp> ops = {
 #define HAMMOCK_TYPED(name) \
@@ -120,6 +126,8 @@ TypedOp TypedOpOf(const std::string& name) {
    {2, CallBinary<static_cast<Tensor (*)(const Tensor&, const TensorArg&, Location)>(name)>}},
           HAMMOCK_BINARY_OPS(HAMMOCK_TYPED) HAMMOCK_BINARY_FUNCTIONS(HAMMOCK_TYPED)
 #undef HAMMOCK_TYPED
+              {"sum", {1, CallReduceAll<sum>}},
+      {"mean", {1, CallReduceAll<mean>}},
   };
   auto found = ops.find(name);
   return found == ops.end() ? TypedOp() : found->second;

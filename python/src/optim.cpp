@@ -1,6 +1,7 @@
 /// The optimisers of C++.
 
 #include <nanobind/stl/map.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
@@ -106,6 +107,54 @@ void AddOptim(nb::module_& parent) {
       .def("step", [](optim::RuleOptimizer& self) {
         CallerLine line;
         self.step(Location());
+      });
+  nb::class_<optim::LBFGS, Optimizer>(module, "LBFGS")
+      .def("__init__",
+           [](optim::LBFGS* self, std::vector<Tensor> params, double lr, int64_t max_iter,
+              std::optional<int64_t> max_eval, double tolerance_grad, double tolerance_change,
+              int64_t history_size, bool line_search) {
+             CallerLine line;
+             new (self) optim::LBFGS(std::move(params),
+                                     {lr, max_iter, max_eval, tolerance_grad, tolerance_change,
+                                      history_size, line_search},
+                                     Location());
+           })
+      .def("step", [](optim::LBFGS& self, const nb::callable& closure) {
+        CallerLine line;
+        auto loss = [&] {
+          nb::gil_scoped_acquire gil;
+          nb::object result = closure();
+          if (!IsTensor(result.ptr())) ThrowTypeError("LBFGS: the closure must return the loss");
+          return TensorOf(result.ptr());
+        };
+        WithoutGil no_gil;  // it reads numbers
+        return self.step(loss, Location());
+      });
+  nb::class_<optim::EMA>(module, "EMA")
+      .def("__init__",
+           [](optim::EMA* self, std::vector<Tensor> params, double decay) {
+             CallerLine line;
+             new (self) optim::EMA(std::move(params), decay, Location());
+           })
+      .def(
+          "update",
+          [](optim::EMA& self) {
+            CallerLine line;
+            self.update(Location());
+          },
+          "Takes the parameters into the averages.")
+      .def(
+          "swap",
+          [](optim::EMA& self) {
+            CallerLine line;
+            self.swap(Location());
+          },
+          "Exchanges the values of parameters and averages.")
+      .def("averages", &optim::EMA::averages)
+      .def("state_dict", [](const optim::EMA& self) { return self.state_dict(); })
+      .def("load_state_dict", [](optim::EMA& self, const std::map<std::string, Tensor>& state) {
+        CallerLine line;
+        self.load_state_dict(state, Location());
       });
   using namespace optim;
 #define HAMMOCK_FIELD(name) {#name, &O::name}

@@ -1,8 +1,12 @@
+import pathlib
+import sys
+
 import numpy
 import pytest
 
 import hammock
 
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "nn"))  # module_cases
 collect_ignore = ["wheel.py", "array_api_fails.py"]  # programs
 
 

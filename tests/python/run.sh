@@ -1,11 +1,20 @@
 #!/bin/bash
 # Makes the Python package of a build tree and runs its tests: run.sh BUILD [arguments of pytest]
+#
+# SANITIZE=address,undefined runs them with the extension under sanitizers, but for tests that start programs which cannot
+# have these loaded into them.
 set -uo pipefail
 root="$(cd "$(dirname "$0")/../.." && pwd)"
 build="$(cd "$1" && pwd)"
 shift
 "$root/scripts/python_package.sh" "$build" || exit $?
 cd "$root"
-export PYTHONPATH="$build/python/package" PYTHONDONTWRITEBYTECODE=1 TOY_BACKEND="$build/tests/golden/libgolden_toy_backend.so" \
-  ONNX_SUITE="$build/tools/onnx_suite/hammock-onnx-suite"
-exec "$build/python/venv/bin/python" -m pytest -p no:cacheprovider "${@:-tests/python}"
+export PYTHONPATH="$build/python${SANITIZE:+-sanitized}/package" PYTHONDONTWRITEBYTECODE=1 \
+  TOY_BACKEND="$build/tests/golden/libgolden_toy_backend.so" ONNX_SUITE="$build/tools/onnx_suite/hammock-onnx-suite"
+options=(-p no:cacheprovider)
+if [ -n "${SANITIZE:-}" ]; then
+  # The interpreter keeps what it has interned. It has no C++ of its own: exceptions are intercepted in libstdc++.
+  export LD_PRELOAD="$(g++ -print-file-name=libasan.so):$(g++ -print-file-name=libstdc++.so)" ASAN_OPTIONS=detect_leaks=0
+  options+=(-k "not type_checkers and not notebook and not leak_nothing and not Runtime")
+fi
+exec "$build/python/venv/bin/python" -m pytest "${options[@]}" "${@:-tests/python}"

@@ -173,3 +173,11 @@ def test_checkpoint_and_autocast():
     with pytest.raises(ValueError):
         with hm.autocast(hm.int8):
             pass
+
+
+def test_transforms_name_themselves_in_errors():
+    for transform in ("grad", "jacrev", "jacfwd"):
+        with pytest.raises(ValueError, match=f"{transform}: there is no argument 3 among 1"):
+            getattr(hm, transform)(lambda x: x.sum(), argnums=3)(hm.ones(2))
+        with pytest.raises(TypeError, match=f"{transform}: differentiates tensors, not str"):
+            getattr(hm, transform)(lambda x: x)("a")

@@ -2,7 +2,9 @@
 
 import array
 import gc
+import pickle
 import resource
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -97,6 +99,19 @@ def test_other_buffers():
         hm.tensor(np.zeros((1,) * 9))
 
 
+class Old:
+    """Exports a tensor as DLPack did before version 1."""
+
+    def __init__(self, tensor, copy):
+        self.tensor, self.copy = tensor, copy
+
+    def __dlpack__(self, **_):
+        return self.tensor.__dlpack__(copy=self.copy)
+
+    def __dlpack_device__(self):
+        return self.tensor.__dlpack_device__()
+
+
 def test_dlpack_protocol():
     x = hm.tensor([[1.0, 2.0]])
     assert x.__dlpack_device__() == (1, 0)
@@ -104,6 +119,8 @@ def test_dlpack_protocol():
     assert hm.from_dlpack(x.to(hm.bfloat16)).dtype is hm.bfloat16
     assert hm.from_dlpack(x.__dlpack__()).tolist() == [[1, 2]]  # unversioned
     assert not np.from_dlpack(x).flags.writeable
+    for copy in (None, True, False):  # a consumer from before version 1 may insist on our memory
+        assert np.from_dlpack(Old(x, copy)).tolist() == [[1, 2]]
     for bad in (1, object(), None):
         with pytest.raises(TypeError):
             hm.from_dlpack(bad)
@@ -133,10 +150,14 @@ def test_ten_thousand_imports_leak_nothing():
         hm.ones(2).numpy()
 
     once()
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    tracemalloc.start()
+    once()
+    resident, traced = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, tracemalloc.get_traced_memory()[0]
     for _ in range(10):
         once()
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 16 * 1024  # KB
+    grown = tracemalloc.get_traced_memory()[0] - traced
+    tracemalloc.stop()
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - resident < 16 * 1024 and grown < 16 * 1024  # KB, bytes
 
 
 def test_torch_both_ways():
@@ -152,3 +173,40 @@ def test_torch_both_ways():
     assert hm.to_torch(hm.ones(2, dtype=hm.bfloat16)).dtype == torch.bfloat16
     assert hm.from_torch(torch.ones(2, requires_grad=True)).tolist() == [1, 1]
     assert hm.tensor(torch.ones(2)).tolist() == [1, 1]
+
+
+def test_jax_both_ways():
+    jax = pytest.importorskip("jax")
+    x = hm.arange(6.0).reshape(2, 3) * 2
+    j = jax.numpy.from_dlpack(x)
+    assert j.tolist() == x.tolist() and (j + 1).tolist() == (x + 1).tolist()
+    back = hm.from_dlpack(j * 3)
+    assert back.tolist() == (x * 3).tolist() and hm.tensor(j).dtype is hm.float32
+    assert hm.asarray(jax.numpy.ones(4, dtype="bfloat16")).dtype is hm.bfloat16
+
+
+def test_mlx_gives_its_arrays():
+    mx = pytest.importorskip("mlx.core", exc_type=ImportError)
+    assert hm.tensor(mx.array([1.0, 2.0]) * 2).tolist() == [2, 4]
+    assert mx.array((hm.ones(3) * 5).numpy()).tolist() == [5, 5, 5]
+
+
+def test_storage_types_are_pickled_and_exchanged():
+    x = hm.tensor([[1.0, -2.0], [0.5, 7.0]])
+    for dtype in (hm.float8_e4m3fn, hm.float8_e5m2, hm.int4):
+        small = x.to(dtype)
+        again = pickle.loads(pickle.dumps(small))
+        assert again.dtype is dtype and again.to(hm.float32).tolist() == small.to(hm.float32).tolist()
+        with pytest.raises(TypeError, match=dtype.name):
+            small.numpy()
+    assert hm.from_dlpack(x.to(hm.float8_e5m2)).dtype is hm.float8_e5m2
+
+
+def test_quantised_ops():
+    weight, x = hm.randn(4, 64), hm.randn(2, 64)
+    scale = weight.abs().amax(1, keepdim=True) / 7
+    small = hm.quantize(weight, scale, dtype=hm.int4)
+    assert small.dtype is hm.int4
+    assert hm.allclose(hm.quantized_linear(x, small, scale), x @ hm.dequantize(small, scale).mT, atol=1e-4)
+    a, b = hm.tensor([[1, -2]], dtype=hm.int8), hm.tensor([[3], [4]], dtype=hm.int8)
+    assert hm.int_matmul(a, b).tolist() == [[-5]]

@@ -156,19 +156,87 @@ def test_layers_agree_with_pytorch(layer, shape):
     theirs.load_state_dict({name: hm.to_torch(value) for name, value in layer.state_dict().items()})
 
 
+def agrees(torch, theirs, *inputs):
+    ours = nn.from_torch(theirs)
+    given = [hm.from_torch(x) for x in inputs]
+    both = zip(tensors_of(ours(*given)), tensors_of(theirs(*inputs)))
+    for ours_out, theirs_out in both:
+        np.testing.assert_allclose(np.asarray(ours_out.detach()), theirs_out.detach().numpy(), rtol=1e-4, atol=1e-5)
+    return ours
+
+
+def tensors_of(value):
+    return [leaf for item in value for leaf in tensors_of(item)] if isinstance(value, (tuple, list)) else [] if value is None else [value]
+
+
 def test_modules_of_pytorch_convert():
     torch = pytest.importorskip("torch")
     theirs = torch.nn.Sequential(torch.nn.Conv2d(1, 2, 3), torch.nn.BatchNorm2d(2), torch.nn.ReLU(), torch.nn.MaxPool2d(2),
                                  torch.nn.Flatten(), torch.nn.Linear(18, 4)).eval()
-    ours = nn.from_torch(theirs)
-    x = torch.randn(2, 1, 8, 8)
-    np.testing.assert_allclose(np.asarray(ours(hm.from_torch(x)).detach()), theirs(x).detach().numpy(), rtol=1e-4, atol=1e-5)
+    ours = agrees(torch, theirs, torch.randn(2, 1, 8, 8))
+    assert not ours[1].training
 
-    class Own(torch.nn.Module):
-        pass
 
-    with pytest.raises(NotImplementedError, match="Own at '0'"):
-        nn.from_torch(torch.nn.Sequential(Own()))
+def test_every_known_layer_of_pytorch_converts():
+    torch = pytest.importorskip("torch")
+    import module_cases
+
+    converted = 0
+    for cases in (module_cases.layers(torch.nn), module_cases.unary(torch.nn, lambda *shape: torch.rand(*shape))):
+        for name, (theirs, shapes) in cases.items():
+            shapes = shapes if isinstance(shapes, list) else [shapes]
+            if shapes[0] == "ints":
+                inputs = [torch.arange(6).reshape(shapes[1]) * 2 % shapes[2]]
+            else:
+                inputs = [torch.randn(shape) for shape in shapes]
+            agrees(torch, theirs.eval(), *inputs)
+            converted += 1
+    assert converted > 80
+
+
+def test_forwards_of_pytorch_are_taken_over_call_by_call():
+    torch = pytest.importorskip("torch")
+    F = torch.nn.functional
+
+    class Block(torch.nn.Module):
+        def __init__(self, width):
+            super().__init__()
+            self.norm, self.fc = torch.nn.LayerNorm(width), torch.nn.Linear(width, width)
+            self.scale = torch.nn.Parameter(torch.full((width,), 0.5))
+            self.register_buffer("shift", torch.arange(float(width)))
+
+        def forward(self, x, skip=None):
+            y = F.gelu(self.fc(self.norm(x))) * self.scale + self.shift
+            return x + y if skip is None else torch.cat([x, y], dim=-1)[..., : x.shape[-1]] + skip
+
+    class Net(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.blocks = torch.nn.ModuleList([Block(6) for _ in range(2)])
+            self.head = torch.nn.Linear(6, 3)
+
+        def forward(self, x):
+            for block in self.blocks:
+                x = block(x)
+            return torch.log_softmax(self.head(x.flatten(1)), 1), x.mean().view(1)
+
+    ours = agrees(torch, Net(), torch.randn(4, 6))
+    assert list(ours.state_dict()) == list(Net().state_dict())
+    ours(hm.ones(4, 6))[0].sum().backward()
+    assert ours.blocks[0].scale.grad is not None
+
+    class Branches(torch.nn.Module):
+        def forward(self, x):
+            return x if x.sum() > 0 else -x
+
+    class Unknown(torch.nn.Module):
+        def forward(self, x):
+            return torch.lobpcg(x)
+
+    with pytest.raises(NotImplementedError, match="Branches at '0' is no layer that Hammock knows, and torch.fx cannot trace"):
+        nn.from_torch(torch.nn.Sequential(Branches()))
+    with pytest.raises(NotImplementedError, match="Unknown calls .*lobpcg"):
+        nn.from_torch(Unknown())
 
 
 def test_losses():

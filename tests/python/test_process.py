@@ -126,17 +126,16 @@ def test_ctrl_c_ends_a_wait_and_leaves_everything_usable():
         for _ in range(60):
             y = y @ x / 1500
         hm.sync([y], wait=False)
-        threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
         start = time.perf_counter()
         try:
+            threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT)).start()
             y.sum().item()
-            print("finished")
         except KeyboardInterrupt:
             print("interrupted", time.perf_counter() - start < 2)
         print((hm.ones(3) + 1).sum().item(), round(y[0, 0].item()))
     """)
     assert code == 0, err
-    assert out.split("\n")[0] in ("interrupted True", "finished") and out.split("\n")[1] == "6.0 1"
+    assert out.split("\n")[:2] == ["interrupted True", "6.0 1"], out
 
 
 def test_fork_after_use_raises_and_spawn_works():

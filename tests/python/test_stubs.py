@@ -1,5 +1,6 @@
 """Type stubs are made from the records and fit the examples."""
 
+import ast
 import pathlib
 import subprocess
 import sys
@@ -40,3 +41,8 @@ number: str = x.ndim  # wrong
     lines = {int(line.split(":")[1]) for line in done.stdout.splitlines() if ": error:" in line}
     wrong = {n + 1 for n, line in enumerate(program.read_text().splitlines()) if "# wrong" in line}
     assert lines == wrong, done.stdout + done.stderr
+
+
+def test_the_package_is_written_for_python_3_9():
+    for path in (ROOT / "python" / "hammock").rglob("*.py"):
+        ast.parse(path.read_text(), str(path), feature_version=(3, 9))

@@ -8,6 +8,7 @@ from .. import _hammock
 from .._hammock import Tensor
 from ._array import Array, kinds, together
 
+EigResult = namedtuple("EigResult", "eigenvalues eigenvectors")
 EighResult = namedtuple("EighResult", "eigenvalues eigenvectors")
 QRResult = namedtuple("QRResult", "Q R")
 SlogdetResult = namedtuple("SlogdetResult", "sign logabsdet")
@@ -35,9 +36,19 @@ def diagonal(x, /, *, offset=0):
     return Array(hm.diagonal(x, offset, -2, -1))
 
 
+def eig(x, /):
+    """Eigenvalues and eigenvectors of a square matrix, complex."""
+    return EigResult(*[Array(each) for each in hm.linalg_eig(x)])
+
+
 def eigh(x, /):
     """Eigenvalues and eigenvectors of a symmetric matrix."""
     return EighResult(*[Array(each) for each in hm.linalg_eigh(x)])
+
+
+def eigvals(x, /):
+    """Eigenvalues of a square matrix, complex."""
+    return Array(hm.linalg_eigvals(x))
 
 
 def eigvalsh(x, /):

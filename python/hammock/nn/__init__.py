@@ -8,6 +8,7 @@ from .activation import *  # noqa: F403
 from .containers import (
     ModuleDict as ModuleDict,
     ModuleList as ModuleList,
+    ParameterDict as ParameterDict,
     ParameterList as ParameterList,
     Sequential as Sequential,
 )
@@ -23,6 +24,7 @@ from .convert import from_torch as from_torch
 from .linear import (
     Bilinear as Bilinear,
     Embedding as Embedding,
+    EmbeddingBag as EmbeddingBag,
     Flatten as Flatten,
     Identity as Identity,
     Linear as Linear,
@@ -39,13 +41,24 @@ from .norm import (
     InstanceNorm2d as InstanceNorm2d,
     InstanceNorm3d as InstanceNorm3d,
     LayerNorm as LayerNorm,
+    LocalResponseNorm as LocalResponseNorm,
     RMSNorm as RMSNorm,
 )
 from .pooling import *  # noqa: F403
-from .recurrent import GRU as GRU, LSTM as LSTM, RNN as RNN
+from .recurrent import (
+    GRU as GRU,
+    GRUCell as GRUCell,
+    LSTM as LSTM,
+    LSTMCell as LSTMCell,
+    RNN as RNN,
+    RNNCell as RNNCell,
+)
 from .stateless import functional_call as functional_call, stack_module_state as stack_module_state
 from .transformer import (
     MultiheadAttention as MultiheadAttention,
+    Transformer as Transformer,
+    TransformerDecoder as TransformerDecoder,
+    TransformerDecoderLayer as TransformerDecoderLayer,
     TransformerEncoder as TransformerEncoder,
     TransformerEncoderLayer as TransformerEncoderLayer,
 )

@@ -7,11 +7,12 @@ import hammock as hm
 from .module import Module, Parameter
 
 
-class _OpLayer(Module):
-    """Calls an op with options that are given once."""
+class OpLayer(Module):
+    """Calls an op with options that are given once. Options that are tensors are buffers."""
 
     _op = ""
     _options: dict[str, Any] = {}
+    _fixed: dict[str, Any] = {}
     _training = False
 
     def __init__(self, *args, **kwargs):
@@ -25,13 +26,16 @@ class _OpLayer(Module):
             if name not in self._options:
                 raise hm.TypeError(f"{type(self).__name__}: there is no argument '{name}'; there are: {', '.join(names) or 'none'}")
         self.options = {**self._options, **given}
+        for name in [name for name, value in self.options.items() if isinstance(value, hm.Tensor)]:
+            self.register_buffer(name, self.options.pop(name))
 
     def __getattr__(self, name):
         options = self.__dict__.get("options", {})
         return options[name] if name in options else super().__getattr__(name)
 
-    def forward(self, *inputs):
-        options = {name: value for name, value in self.options.items() if value is not None}
+    def forward(self, *inputs, **more):
+        options = {**self._fixed, **self.options, **self._buffers, **more}
+        options = {name: value for name, value in options.items() if value is not None}
         if self._training:
             options["training"] = self.training
         return getattr(hm, self._op)(*inputs, **options)
@@ -41,12 +45,12 @@ class _OpLayer(Module):
 
 
 def make_layers(module, table, **attributes):
-    """Adds a class for each line of the table: name, op, options."""
-    for name, op, options in table:
-        made = type(name, (_OpLayer,), {"_op": op, "_options": options, "__module__": module["__name__"],
-                                        "__doc__": f"The op `{op}` as a module.", **attributes})
+    """Adds a class for each line of the table: name, op, options with their defaults, and arguments that no user gives."""
+    for name, op, options, *fixed in table:
+        made = type(name, (OpLayer,), {"_op": op, "_options": options, "_fixed": fixed[0] if fixed else {},
+                                       "__module__": module["__name__"], "__doc__": f"The op `{op}` as a module.", **attributes})
         module[name] = made
-    return [name for name, _, _ in table]
+    return [name for name, *_ in table]
 
 
 __all__ = ["PReLU"] + make_layers(globals(), [
@@ -56,8 +60,14 @@ __all__ = ["PReLU"] + make_layers(globals(), [
     ("Softsign", "softsign", {}), ("Tanh", "tanh", {}), ("Sigmoid", "sigmoid", {}), ("LogSigmoid", "logsigmoid", {}),
     ("Hardtanh", "hardtanh", {"min_val": -1.0, "max_val": 1.0}), ("Hardswish", "hardswish", {}),
     ("Hardsigmoid", "hardsigmoid", {}), ("Softmax", "softmax", {"dim": -1}), ("LogSoftmax", "log_softmax", {"dim": -1}),
-    ("GLU", "glu", {"dim": -1}),
-]) + make_layers(globals(), [("Dropout", "dropout", {"p": 0.5})], _training=True)
+    ("GLU", "glu", {"dim": -1}), ("Softmin", "softmin", {"dim": -1}), ("Softmax2d", "softmax", {}, {"dim": -3}),
+    ("Hardshrink", "hardshrink", {"lambd": 0.5}), ("Softshrink", "softshrink", {"lambd": 0.5}), ("Tanhshrink", "tanhshrink", {}),
+    ("Threshold", "threshold", {"threshold": None, "value": None}),
+]) + make_layers(globals(), [
+    *((f"Dropout{n}d", f"dropout{n}d", {"p": 0.5}) for n in (1, 2, 3)),
+    ("Dropout", "dropout", {"p": 0.5}), ("AlphaDropout", "alpha_dropout", {"p": 0.5}),
+    ("FeatureAlphaDropout", "feature_alpha_dropout", {"p": 0.5}), ("RReLU", "rrelu", {"lower": 1 / 8, "upper": 1 / 3}),
+], _training=True)
 
 
 class PReLU(Module):
@@ -69,6 +79,7 @@ class PReLU(Module):
 
     def forward(self, x):
         return hm.prelu(x, self.weight)
+
 
 if TYPE_CHECKING:  # classes that are made from a table
     def __getattr__(name: str) -> Any: ...

@@ -118,3 +118,39 @@ class ParameterList(Module):
 
     def __getitem__(self, index):
         return list(self._parameters.values())[index]
+
+
+class ParameterDict(Module):
+    """Parameters by name."""
+
+    def __init__(self, parameters=None):
+        super().__init__()
+        for name, parameter in dict(parameters or {}).items():
+            self[name] = parameter
+
+    def __getitem__(self, name):
+        return self._parameters[name]
+
+    def __setitem__(self, name, parameter):
+        self._parameters[name] = parameter if isinstance(parameter, Parameter) else Parameter(hm.asarray(parameter))
+
+    def __delitem__(self, name):
+        del self._parameters[name]
+
+    def __len__(self):
+        return len(self._parameters)
+
+    def __iter__(self):
+        return iter(self._parameters)
+
+    def __contains__(self, name):
+        return name in self._parameters
+
+    def keys(self):
+        return self._parameters.keys()
+
+    def values(self):
+        return self._parameters.values()
+
+    def items(self):
+        return self._parameters.items()

@@ -78,6 +78,31 @@ class Embedding(Module):
         return f"{self.num_embeddings}, {self.embedding_dim}"
 
 
+class EmbeddingBag(Module):
+    """Sums, means or maxima of rows of a table: of each row of indices, or from each offset to the next."""
+
+    def __init__(self, num_embeddings, embedding_dim, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, mode="mean",
+                 sparse=False, _weight=None, include_last_offset=False, padding_idx=None):
+        super().__init__()
+        if scale_grad_by_freq or sparse:
+            raise hm.NotSupported("EmbeddingBag: gradients are dense, and not scaled by frequency; Embedding has `sparse`")
+        self.num_embeddings, self.embedding_dim, self.mode = num_embeddings, embedding_dim, mode
+        self.max_norm, self.norm_type = max_norm, norm_type
+        self.include_last_offset, self.padding_idx = include_last_offset, padding_idx
+        table = init.normal_(hm.empty([num_embeddings, embedding_dim])) if _weight is None else _weight
+        if _weight is None and padding_idx is not None:
+            table[padding_idx] = 0
+        self.weight = Parameter(table)
+
+    def forward(self, indices, offsets=None, per_sample_weights=None):
+        return hm.embedding_bag(indices, self.weight, offsets, self.max_norm, self.norm_type, mode=self.mode,
+                                per_sample_weights=per_sample_weights, include_last_offset=self.include_last_offset,
+                                padding_idx=self.padding_idx)
+
+    def extra_repr(self):
+        return f"{self.num_embeddings}, {self.embedding_dim}, mode={self.mode}"
+
+
 class Flatten(Module):
     def __init__(self, start_dim=1, end_dim=-1):
         super().__init__()

@@ -2,7 +2,10 @@
 
 import hammock as hm
 
+from .activation import make_layers
 from .module import Module, Parameter
+
+make_layers(globals(), [("LocalResponseNorm", "local_response_norm", {"size": None, "alpha": 1e-4, "beta": 0.75, "k": 1.0})])
 
 
 class _Running(Module):

@@ -1,10 +1,10 @@
 """Optimisers and schedules. The updates are those of C++, recorded as ops; names and defaults are PyTorch's."""
 
-import math
-
 import hammock as hm
 
-from . import _hammock
+from .. import _hammock
+from . import lr_scheduler as lr_scheduler
+from .lr_scheduler import *  # noqa: F403
 
 _rules = _hammock.optim
 clip_grad_norm_, clip_grad_value_ = _rules.clip_grad_norm_, _rules.clip_grad_value_
@@ -108,6 +108,36 @@ Adadelta = _make("Adadelta", "Adadelta: lr, rho, eps, weight_decay, maximize.")
 Lion = _make("Lion", "Lion: lr, betas, weight_decay.")
 
 
+class LBFGS(Optimizer):
+    """A quasi-Newton method for problems without noise: lr, max_iter, max_eval, tolerance_grad, tolerance_change,
+    history_size, line_search_fn (None or "strong_wolfe"). A step calls the closure several times and computes at once."""
+
+    def __init__(self, params, lr=1, max_iter=20, max_eval=None, tolerance_grad=1e-7, tolerance_change=1e-9, history_size=100,
+                 line_search_fn=None):
+        if line_search_fn not in (None, "strong_wolfe"):
+            raise hm.ValueError(f"LBFGS: line_search_fn is None or 'strong_wolfe', not {line_search_fn!r}")
+        tensors = [params] if isinstance(params, hm.Tensor) else list(params)
+        self._optimizer = _rules.LBFGS(tensors, lr, max_iter, max_eval, tolerance_grad, tolerance_change, history_size,
+                                       line_search_fn is not None)
+        self.param_groups = [_Group(self._optimizer, 0, tensors)]
+
+    def step(self, closure):
+        """Up to `max_iter` iterations; the closure zeroes the gradients, calls `backward` and returns the loss. Returns the
+        loss before the step."""
+        with hm.enable_grad():
+            return self._optimizer.step(closure)
+
+
+class EMA(_rules.EMA):
+    """Exponential moving averages of parameters: `update` after each step; `swap` exchanges both."""
+
+    def __init__(self, params, decay):
+        super().__init__(list(params), decay)
+
+    def _state_tensors(self):
+        return [*self.averages()]
+
+
 class GradScaler(_rules.GradScaler):
     """Keeps the gradients of half precision from vanishing: scale, unscale_, step, update."""
 
@@ -120,108 +150,3 @@ class GradScaler(_rules.GradScaler):
 
     def _state_tensors(self):
         return list(self.state_dict().values())
-
-
-class LRScheduler:
-    """Sets the rates of an optimiser: a function of the number of steps and of the rates at the start."""
-
-    def __init__(self, optimizer):
-        self.optimizer = optimizer
-        self.base_lrs = [group["lr"] for group in optimizer.param_groups]
-        self.last_epoch = 0
-        self._set()
-
-    def get_lr(self, base):
-        raise NotImplementedError("get_lr")
-
-    def _set(self):
-        for group, base in zip(self.optimizer.param_groups, self.base_lrs):
-            group["lr"] = self.get_lr(base)
-
-    def step(self):
-        self.last_epoch += 1
-        self._set()
-
-    def get_last_lr(self):
-        return [group["lr"] for group in self.optimizer.param_groups]
-
-    def state_dict(self):
-        return {"last_epoch": self.last_epoch, "base_lrs": list(self.base_lrs)}
-
-    def load_state_dict(self, state):
-        self.last_epoch, self.base_lrs = state["last_epoch"], list(state["base_lrs"])
-        self._set()
-
-
-class LambdaLR(LRScheduler):
-    """The base rate times `lr_lambda(step)`."""
-
-    def __init__(self, optimizer, lr_lambda):
-        self._factor = lr_lambda
-        super().__init__(optimizer)
-
-    def get_lr(self, base):
-        return base * self._factor(self.last_epoch)
-
-
-class StepLR(LRScheduler):
-    """Times `gamma` every `step_size` steps."""
-
-    def __init__(self, optimizer, step_size, gamma=0.1):
-        self.step_size, self.gamma = step_size, gamma
-        super().__init__(optimizer)
-
-    def get_lr(self, base):
-        return base * self.gamma ** (self.last_epoch // self.step_size)
-
-
-class MultiStepLR(LRScheduler):
-    """Times `gamma` at each of the milestones."""
-
-    def __init__(self, optimizer, milestones, gamma=0.1):
-        self.milestones, self.gamma = sorted(milestones), gamma
-        super().__init__(optimizer)
-
-    def get_lr(self, base):
-        return base * self.gamma ** sum(milestone <= self.last_epoch for milestone in self.milestones)
-
-
-class ExponentialLR(LRScheduler):
-    """Times `gamma` at every step."""
-
-    def __init__(self, optimizer, gamma):
-        self.gamma = gamma
-        super().__init__(optimizer)
-
-    def get_lr(self, base):
-        return base * self.gamma**self.last_epoch
-
-
-class LinearLR(LRScheduler):
-    """From one factor to another in equal parts: a warm-up."""
-
-    def __init__(self, optimizer, start_factor=1 / 3, end_factor=1.0, total_iters=5):
-        self.start_factor, self.end_factor, self.total_iters = start_factor, end_factor, total_iters
-        super().__init__(optimizer)
-
-    def get_lr(self, base):
-        part = min(self.last_epoch, self.total_iters) / self.total_iters
-        return base * (self.start_factor + (self.end_factor - self.start_factor) * part)
-
-
-class CosineAnnealingLR(LRScheduler):
-    """Half a cosine from the base rate down to `eta_min` in `T_max` steps, and up again."""
-
-    def __init__(self, optimizer, T_max, eta_min=0.0):
-        self.T_max, self.eta_min = T_max, eta_min
-        super().__init__(optimizer)
-
-    def get_lr(self, base):
-        return self.eta_min + (base - self.eta_min) * (1 + math.cos(math.pi * self.last_epoch / self.T_max)) / 2
-
-
-class lr_scheduler:
-    """The schedules under PyTorch's name."""
-
-    LRScheduler, LambdaLR, StepLR, MultiStepLR = LRScheduler, LambdaLR, StepLR, MultiStepLR
-    ExponentialLR, LinearLR, CosineAnnealingLR = ExponentialLR, LinearLR, CosineAnnealingLR

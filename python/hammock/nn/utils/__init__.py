@@ -2,7 +2,8 @@
 
 import hammock as hm
 
-from .. import _hammock
+from ... import _hammock
+from . import parametrizations as parametrizations, parametrize as parametrize, rnn as rnn
 
 
 def _listed(parameters):
