@@ -3,6 +3,7 @@
 #
 #   scripts/torch_bridge.sh BUILD          Debian's PyTorch 1.13; exits with 77 (skipped) without it
 #   scripts/torch_bridge.sh BUILD --pypi   PyTorch 2 from PyPI, in an environment in BUILD/torch-env (5 GB)
+#   scripts/torch_bridge.sh BUILD --here   that of `python3`; downloads nothing
 #
 # BUILD is a build folder of this repository with libhammock in it.
 set -euo pipefail
@@ -12,13 +13,18 @@ source=$(dirname "$(dirname "$(realpath "$0")")")
 options=(-G Ninja "-DHAMMOCK_BUILD_DIR=$build" "-DCMAKE_CXX_FLAGS_RELEASE=-O1")
 if command -v ccache > /dev/null; then options+=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache); fi
 
-if [ "${2:-}" = --pypi ]; then
-  environment=${HAMMOCK_TORCH_ENV:-$build/torch-env}
-  python=$environment/bin/python
-  [ -x "$python" ] || python3 -m venv "$environment"
-  "$python" -c "import torch, numpy, pytest" 2> /dev/null || "$python" -m pip install --quiet torch numpy pytest
+if [ "${2:-}" = --pypi ] || [ "${2:-}" = --here ]; then
+  if [ "$2" = --pypi ]; then
+    environment=${HAMMOCK_TORCH_ENV:-$build/torch-env}
+    python=$environment/bin/python
+    packages="torch torchvision transformers numpy pytest"
+    [ -x "$python" ] || python3 -m venv "$environment"
+    "$python" -c "import ${packages// /, }" 2> /dev/null || "$python" -m pip install --quiet $packages
+  else
+    python=$(command -v python3)
+  fi
   root=$("$python" -c "import torch, os; print(os.path.dirname(torch.__file__))")
-  folder=$build/torch-pypi
+  folder=$build/torch${2/--/-}
   options+=("-DTORCH_ROOT=$root" -DHAMMOCK_TORCH_PYTHON=ON "-DPython_EXECUTABLE=$python"
             "-DHAMMOCK_TORCH_TEST_PYTHON=$python")
 else

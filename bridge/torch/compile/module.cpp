@@ -2,9 +2,12 @@
 // Nothing is written as text and parsed again; a call unpacks its arguments where they lie.
 
 #include <ATen/core/dispatch/Dispatcher.h>
-#include <hammock/executor.h>
+#include <torch/csrc/Exceptions.h>
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/utils/pybind.h>
+#include <torch/csrc/utils/python_numbers.h>
+
+#include <algorithm>
 
 #include "engine/aten_op.h"
 #include "engine/program.h"
@@ -34,25 +37,56 @@ Any FromPython(const py::handle& value, const hammock::Device& device) {
   throw Unsupported("a constant of type " + std::string(py::str(py::type::handle_of(value))));
 }
 
-py::object ToPython(Any value) {
-  switch (value.kind()) {
-    case Any::Kind::kNone:
-      return py::none();
-    case Any::Kind::kTensor: {
-      hammock::Tensor tensor = value.ToTensor();
-      value = Any();
-      return py::reinterpret_steal<py::object>(THPVariable_Wrap(ExportTensor(std::move(tensor))));
-    }
-    case Any::Kind::kBool:
-      return py::bool_(value.ToBool());
-    case Any::Kind::kInt:
-      return py::int_(value.ToInt());
-    case Any::Kind::kFloat:
-      return py::float_(value.ToDouble());
-    default:
-      throw Unsupported("a result of type " + value.type_name());
-  }
+c10::IValue InputOf(PyObject* value) {
+  if (THPVariable_Check(value)) return THPVariable_Unpack(value);
+  if (PyBool_Check(value)) return value == Py_True;
+  if (PyLong_Check(value)) return THPUtils_unpackLong(value);
+  if (PyFloat_Check(value)) return PyFloat_AS_DOUBLE(value);
+  if (value == Py_None) return {};
+  throw Unsupported(std::string("an input of type ") + Py_TYPE(value)->tp_name);
 }
+
+/// A new reference.
+PyObject* ToPython(const c10::IValue& value) {
+  if (value.isTensor()) return THPVariable_Wrap(value.toTensor());
+  if (value.isBool()) return PyBool_FromLong(value.toBool());
+  if (value.isInt()) return PyLong_FromLongLong(value.toInt());
+  if (value.isDouble()) return PyFloat_FromDouble(value.toDouble());
+  if (value.isNone()) Py_RETURN_NONE;
+  throw Unsupported("a result of type " + value.tagKind());
+}
+
+/// `args` is a list of tensors and numbers, which is cleared: the program holds the last references
+/// while it runs.
+PyObject* RunOn(const Program& program, PyObject* args) {
+  const auto count = static_cast<size_t>(PyList_GET_SIZE(args));
+  std::vector<c10::IValue> inputs;
+  inputs.reserve(count);
+  for (size_t i = 0; i < count; ++i) {
+    inputs.push_back(InputOf(PyList_GET_ITEM(args, static_cast<Py_ssize_t>(i))));
+  }
+  if (PyList_SetSlice(args, 0, PY_SSIZE_T_MAX, nullptr) < 0) throw python_error();
+  std::vector<c10::IValue> results;
+  {
+    py::gil_scoped_release no_gil;
+    results = program.RunNow(inputs);
+    inputs.clear();
+  }
+  py::list returned(results.size());
+  for (size_t i = 0; i < results.size(); ++i) {
+    PyList_SET_ITEM(returned.ptr(), static_cast<Py_ssize_t>(i), ToPython(results[i]));
+  }
+  return returned.release().ptr();
+}
+
+PyObject* RunFunction(PyObject* self, PyObject* args) {
+  HANDLE_TH_ERRORS
+  TORCH_CHECK_TYPE(PyList_CheckExact(args), "a program takes its inputs as a list");
+  return RunOn(*static_cast<Program*>(PyCapsule_GetPointer(self, nullptr)), args);
+  END_HANDLE_TH_ERRORS
+}
+PyMethodDef run_method = {"run", RunFunction, METH_O,
+                          "Runs the program on a list of inputs, which is cleared."};
 
 class PyProgram {
  public:
@@ -80,43 +114,23 @@ class PyProgram {
   void Outputs(std::vector<int> registers) { program_.SetOutputs(std::move(registers)); }
   int64_t Replays() const { return program_.replays(); }
 
-  /// `args` is a list of tensors and numbers, which is cleared: the program holds the last
-  /// references while it runs.
-  py::list Run(py::list args) {
-    std::vector<Any> inputs;
-    inputs.reserve(args.size());
-    for (const py::handle& arg : args) {
-      PyObject* object = arg.ptr();
-      if (THPVariable_Check(object)) {
-        inputs.emplace_back(ImportTensor(THPVariable_Unpack(object), program_.device()));
-      } else if (PyLong_CheckExact(object)) {
-        inputs.emplace_back(static_cast<int64_t>(PyLong_AsLongLong(object)));
-      } else {
-        inputs.push_back(FromPython(arg, program_.device()));
-      }
-    }
-    std::vector<Any> results;
-    {
-      py::gil_scoped_release no_gil;
-      results = program_.Run(inputs);
-      inputs.clear();
-      std::vector<hammock::Tensor> tensors;
-      for (const Any& result : results) {
-        if (result.IsTensor()) tensors.push_back(result.ToTensor());
-      }
-      // PyTorch may write to its tensors as soon as this returns.
-      hammock::LazyGraphExecutor::Get()->SyncTensorsGraph(tensors, true);
-    }
-    py::list returned(results.size());
-    for (size_t i = 0; i < results.size(); ++i) {
-      returned[i] = ToPython(std::exchange(results[i], Any()));
-    }
-    return returned;
+  /// A function of a list, made for few nanoseconds a call: not one of pybind.
+  py::object Function() const {
+    auto* program = new Program(program_);
+    py::capsule self(program, [](void* held) { delete static_cast<Program*>(held); });
+    return py::reinterpret_steal<py::object>(PyCFunction_New(&run_method, self.ptr()));
   }
 
  private:
   Program program_;
 };
+
+/// Whether Hammock has the device here.
+bool HasDevice(const std::string& name) {
+  auto devices = hammock::Devices();
+  return std::any_of(devices.begin(), devices.end(),
+                     [&](const hammock::Device& device) { return device.to_string() == name; });
+}
 
 bool Knows(const std::string& overload) {
   size_t dot = overload.find('.');
@@ -130,6 +144,7 @@ bool Knows(const std::string& overload) {
 PYBIND11_MODULE(_C, m) {
   m.doc() = "Programs of aten ops on Hammock, built op by op.";
   m.def("knows", Knows, "Whether Hammock has a form of an operator (\"aten::add.Tensor\").");
+  m.def("has_device", HasDevice, "Whether Hammock has a device (\"cuda:0\").");
   py::class_<PyProgram>(m, "Program")
       .def(py::init<std::string>(), py::arg("device"))
       .def("input", &PyProgram::Input)
@@ -139,7 +154,7 @@ PYBIND11_MODULE(_C, m) {
       .def("item", &PyProgram::Item)
       .def("outputs", &PyProgram::Outputs)
       .def("replays", &PyProgram::Replays)
-      .def("run", &PyProgram::Run);
+      .def("function", &PyProgram::Function);
 }
 
 }  // namespace hammock_torch

@@ -14,6 +14,7 @@
 
 #include "device/device_tensor.h"
 #include "device/native_kernels.h"
+#include "device/record_foreach.h"
 #include "device/record_op.h"
 #include "engine/values.h"
 
@@ -157,6 +158,11 @@ void RegisterTable(torch::Library& library) {
     auto op = dispatcher.findSchema(name);
     if (!op || op->hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd)) continue;
     std::string full = c10::toString(name);
+    if (auto foreach = RecordForeach::Of(*op)) {
+      library.impl(full.c_str(),
+                   torch::CppFunction::makeFromBoxedFunctor<RecordForeach>(std::move(foreach)));
+      continue;
+    }
     if (!DeviceAdaptor(full) && !AtenOp::Of(op->schema()).known()) continue;
     library.impl(full.c_str(), torch::CppFunction::makeFromBoxedFunctor<RecordOp>(
                                    std::make_unique<RecordOp>(*op)));
@@ -196,6 +202,13 @@ std::string NameOfDevice(int64_t index) {
   return DeviceAt(static_cast<c10::DeviceIndex>(index)).to_string();
 }
 
+/// Computes what a tensor stands for.
+void Compute(const at::Tensor& tensor) {
+  hammock::LocationScope line(Caller());
+  const hammock::Tensor& value = DeviceTensor::Of(tensor)->value();
+  hammock::LazyGraphExecutor::Get()->SyncTensorsGraph(std::span(&value, 1));
+}
+
 bool IsPending(const at::Tensor& tensor) { return DeviceTensor::Of(tensor)->value().is_pending(); }
 std::string Summary(const at::Tensor& tensor) {
   return DeviceTensor::Of(tensor)->value().summary();
@@ -219,6 +232,7 @@ TORCH_LIBRARY_FRAGMENT(hammock, m) {
   m.def("device_check_meta(bool check) -> ()", SetChecksMeta);
   m.def("device_recorded_ops() -> int", RecordedOps);
   m.def("device_memory(int index) -> int[]", MemoryInfo);
+  m.def("device_compute(Tensor tensor) -> ()", Compute);
   m.def("device_is_pending(Tensor tensor) -> bool", IsPending);
   m.def("device_summary(Tensor tensor) -> str", Summary);
 }

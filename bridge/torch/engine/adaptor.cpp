@@ -45,8 +45,9 @@ int AtenCall::find(std::string_view name) const {
 Adaptor FindAdaptor(std::string_view name) {
   static const auto& table = *[] {
     auto* made = new std::unordered_map<std::string_view, Adaptor>;
-    for (auto family : {ShapeAdaptors(), MathAdaptors(), NnAdaptors(), ActivationGradAdaptors(),
-                        NnGradAdaptors(), LossAdaptors(), RandomAdaptors()}) {
+    for (auto family :
+         {ShapeAdaptors(), MathAdaptors(), NnAdaptors(), AttentionAdaptors(),
+          ActivationGradAdaptors(), NnGradAdaptors(), LossAdaptors(), RandomAdaptors()}) {
       for (const AdaptorEntry& entry : family) made->emplace(entry.name, entry.call);
     }
     return made;

@@ -62,6 +62,7 @@ std::span<const AdaptorEntry> NnAdaptors();
 std::span<const AdaptorEntry> ActivationGradAdaptors();
 std::span<const AdaptorEntry> NnGradAdaptors();
 std::span<const AdaptorEntry> LossAdaptors();
+std::span<const AdaptorEntry> AttentionAdaptors();
 std::span<const AdaptorEntry> RandomAdaptors();
 
 /// Null if there is none.

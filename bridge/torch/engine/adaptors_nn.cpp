@@ -1,9 +1,7 @@
-// Layers: convolution, normalisation, pooling, embeddings, attention, resizing.
+// Layers: convolution, normalisation, pooling, embeddings, resizing.
 
 #include <hammock/ir/function.h>
 #include <hammock/ops.h>
-
-#include <cmath>
 
 #include "engine/adaptor.h"
 #include "engine/scope.h"
@@ -115,20 +113,6 @@ Any FusedRmsNorm(Call c) {
   return TupleOf({result, scale});
 }
 
-// ---- Attention
-
-/// query, key, value, dropout_p, is_causal, *, attn_mask, scale -> (result, logsumexp)
-Any FlashAttentionForCpu(Call c) {
-  if (c.real(3) != 0) throw Unsupported("attention with dropout inside of the kernel");
-  const Tensor& query = c.tensor(0);
-  int scale_at = c.find("scale"), mask_at = c.find("attn_mask");
-  double scale = scale_at >= 0 && !c.none(static_cast<size_t>(scale_at))
-                     ? c.real(static_cast<size_t>(scale_at))
-                     : 1.0 / std::sqrt(static_cast<double>(query.size(-1)));
-  Any mask = mask_at >= 0 ? c[static_cast<size_t>(mask_at)] : Any();
-  return CallOp("_attention", {c[0], c[1], c[2], mask, c.flag(4), scale});
-}
-
 // ---- Resizing: output_size, (align_corners,) scale_factors
 
 struct Resize {
@@ -185,7 +169,6 @@ constexpr AdaptorEntry kTable[] = {
     {"_batch_norm_with_update_functional", BatchNormWithUpdateFunctional},
     {"_batch_norm_no_update", BatchNormNoUpdate},
     {"_fused_rms_norm", FusedRmsNorm},
-    {"_scaled_dot_product_flash_attention_for_cpu", FlashAttentionForCpu},
     {"upsample_nearest1d.vec", [](Call c) { return ResizeVec(c, "upsample_nearest1d", false); }},
     {"upsample_nearest2d.vec", [](Call c) { return ResizeVec(c, "upsample_nearest2d", false); }},
     {"upsample_nearest3d.vec", [](Call c) { return ResizeVec(c, "upsample_nearest3d", false); }},

@@ -4,8 +4,6 @@
 #include <hammock/ir/function.h>
 #include <hammock/ops.h>
 
-#include <cmath>
-
 #include "engine/adaptor.h"
 #include "engine/scope.h"
 
@@ -268,24 +266,6 @@ Any EmbeddingDenseBackward(Call c) {
   return hammock::index_add(zeros, 0, flat, rows);
 }
 
-// ---- Attention: grad, query, key, value, out, logsumexp, dropout_p, is_causal, *, attn_mask,
-// scale
-
-Any FlashAttentionForCpuBackward(Call c) {
-  if (c.real(6) != 0) throw Unsupported("attention with dropout inside of the kernel");
-  const Tensor &grad = c.tensor(0), &query = c.tensor(1);
-  int scale_at = c.find("scale"), mask_at = c.find("attn_mask");
-  double scale = scale_at >= 0 && !c.none(static_cast<size_t>(scale_at))
-                     ? c.real(static_cast<size_t>(scale_at))
-                     : 1.0 / std::sqrt(static_cast<double>(query.size(-1)));
-  Tensor mask = mask_at >= 0 ? c.maybe_tensor(static_cast<size_t>(mask_at)) : Tensor();
-  std::vector<Tensor> grads =
-      RecordGrads("_attention", {query, c.tensor(2), c.tensor(3), mask}, {c.tensor(4), c.tensor(5)},
-                  {c.flag(7), scale}, grad, {1, 1, 1, 0});
-  grads.resize(3);
-  return TupleOf(grads);
-}
-
 constexpr AdaptorEntry kTable[] = {
     {"convolution_backward", ConvolutionBackward},
     {"convolution_backward_overrideable", ConvolutionBackwardOverrideable},
@@ -328,7 +308,6 @@ constexpr AdaptorEntry kTable[] = {
     {"grid_sampler_2d_backward", GridSamplerBackward},
     {"grid_sampler_3d_backward", GridSamplerBackward},
     {"embedding_dense_backward", EmbeddingDenseBackward},
-    {"_scaled_dot_product_flash_attention_for_cpu_backward", FlashAttentionForCpuBackward},
 };
 
 }  // namespace

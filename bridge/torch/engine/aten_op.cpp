@@ -136,6 +136,17 @@ bool IsWritten(const c10::Argument& argument) {
   return argument.alias_info() && argument.alias_info()->isWrite();
 }
 
+/// An argument that only takes a result.
+bool IsOutArgument(const c10::Argument& argument) {
+  return IsWritten(argument) && argument.kwarg_only();
+}
+
+/// The overload that "Scalar_out" writes the result of: "Scalar".
+std::string WithoutOut(const std::string& overload) {
+  if (!overload.ends_with("out")) return overload;
+  return overload.substr(0, overload.size() - std::min<size_t>(4, overload.size()));
+}
+
 /// Whether tensors go in or out; ops on numbers alone are the host's.
 bool IsOfTensors(const c10::FunctionSchema& schema) {
   auto holds = [](const c10::Argument& argument) {
@@ -178,16 +189,18 @@ AtenOp::AtenOp(const c10::FunctionSchema& schema) : schema_(schema), name_(FullN
   }
   std::string base = schema_.name().substr(schema_.name().find("::") + 2);
   std::string overload = schema_.overload_name();
+  bool writes_outs =
+      std::any_of(schema_.arguments().begin(), schema_.arguments().end(), IsOutArgument);
   adaptor_ = FindAdaptor(base + "." + overload);
-  if (!adaptor_) adaptor_ = FindAdaptor(base);
-  bool writes_outs = overload.ends_with("out");
+  // An adaptor of all overloads knows nothing of `out` arguments.
+  if (!adaptor_ && !writes_outs) adaptor_ = FindAdaptor(base);
   bool in_place = base.ends_with("_") && !base.ends_with("__");
   std::string pure = in_place ? base.substr(0, base.size() - 1) : base;
   // An adaptor of the op without writing knows more than a record that writes.
   bool adapted = in_place && (FindAdaptor(pure + "." + overload) || FindAdaptor(pure));
   if (!adaptor_ && !writes_outs && !adapted) FindCandidates(base);
   std::string copied = WithoutCopy(base);
-  if (!known() && copied != base) {
+  if (!known() && !writes_outs && copied != base) {
     adaptor_ = FindAdaptor(copied + "." + overload);
     if (!adaptor_) adaptor_ = FindAdaptor(copied);
     if (!adaptor_) FindCandidates(copied);
@@ -197,16 +210,16 @@ AtenOp::AtenOp(const c10::FunctionSchema& schema) : schema_(schema), name_(FullN
   std::vector<c10::Argument> kept;
   for (size_t i = 0; i < schema_.arguments().size(); ++i) {
     const c10::Argument& argument = schema_.arguments()[i];
-    if (IsWritten(argument)) written_.push_back(i);
-    if (!IsWritten(argument) || !argument.kwarg_only()) {
+    // Of an op with `out` arguments, the op without them writes to all others itself.
+    if (writes_outs ? IsOutArgument(argument) : IsWritten(argument)) written_.push_back(i);
+    if (!IsOutArgument(argument)) {
       kept.emplace_back(argument.name(), argument.type(), argument.N(), argument.default_value(),
                         argument.kwarg_only());
     }
   }
   if (written_.empty() || !(in_place || writes_outs)) return;
-  if (writes_outs) overload.resize(overload.size() - std::min<size_t>(4, overload.size()));
-  std::unique_ptr<AtenOp> op(
-      new AtenOp(c10::FunctionSchema("aten::" + pure, overload, kept, schema_.returns())));
+  std::unique_ptr<AtenOp> op(new AtenOp(
+      c10::FunctionSchema("aten::" + pure, WithoutOut(overload), kept, schema_.returns())));
   if (op->known()) pure_ = std::move(op);
 }
 
@@ -315,8 +328,7 @@ Any AtenOp::Call(const std::vector<Any>& values) const {
 Any AtenOp::CallAndWrite(const std::vector<Any>& values) const {
   std::vector<Any> inputs;
   for (size_t i = 0; i < values.size(); ++i) {
-    const c10::Argument& argument = schema_.arguments()[i];
-    if (!IsWritten(argument) || !argument.kwarg_only()) inputs.push_back(values[i]);
+    if (!IsOutArgument(schema_.arguments()[i])) inputs.push_back(values[i]);
   }
   Any result = pure_->Call(inputs);
   AnyList results = result.IsSequence() ? result.ToList() : AnyList{result};

@@ -2,11 +2,15 @@
 
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <hammock/autograd.h>
+#include <hammock/direct_call.h>
 #include <hammock/error.h>
 #include <hammock/ops.h>
 
 #include <algorithm>
 #include <atomic>
+
+#include "engine/cuda_tensors.h"
+#include "engine/kept_inputs.h"
 
 namespace hammock_torch {
 
@@ -86,6 +90,9 @@ struct Program::Plan {
   std::vector<Any> results;            ///< likewise
   std::vector<DrawnInput> draws;
   std::optional<hammock::CompiledGraph> graph;
+  std::optional<hammock::DirectCall> direct;  ///< of the graph, where it can be called so
+  std::atomic<bool> is_direct = false;        ///< once `direct` may be read
+  KeptInputs kept;                            ///< of direct calls
   bool replayable = false;
   std::mutex mutex;  ///< while the graph is captured
 };
@@ -95,6 +102,9 @@ struct Program::Plans {
   std::vector<std::shared_ptr<Plan>> list;  ///< most recently used first
   std::atomic<int64_t> replays = 0;
 };
+
+Program::Program(const hammock::Device& device)
+    : device_(device), torch_device_(TorchDeviceOf(device)) {}
 
 int Program::AddInput() {
   inputs_.push_back(NewRegister());
@@ -129,6 +139,11 @@ std::vector<int> Program::AddCall(const std::string& overload, std::vector<int> 
 
 void Program::SetOutputs(std::vector<int> registers) {
   outputs_ = std::move(registers);
+  passed_on_.clear();
+  for (int output : outputs_) {
+    auto input = std::find(inputs_.begin(), inputs_.end(), output);
+    passed_on_.push_back(input == inputs_.end() ? -1 : static_cast<int>(input - inputs_.begin()));
+  }
   plans_ = std::make_shared<Plans>();
   FindLastUses();
 }
@@ -268,25 +283,27 @@ std::vector<Any> Program::Record(const std::vector<Any>& inputs) const {
   return results;
 }
 
+template <class Fits>
+std::shared_ptr<Program::Plan> Program::FindPlan(const Fits& fits) const {
+  std::lock_guard lock(plans_->mutex);
+  auto& list = plans_->list;
+  auto found =
+      std::find_if(list.begin(), list.end(), [&](const auto& plan) { return fits(*plan); });
+  if (found == list.end()) return nullptr;
+  std::rotate(list.begin(), found, found + 1);
+  return list.front();
+}
+
 std::shared_ptr<Program::Plan> Program::PlanOf(const std::vector<Any>& inputs) const {
   std::vector<Tensor> tensors;
   for (const Any& input : inputs) Flatten(input, tensors);
-  auto same = [&](const Plan& plan) {
+  return FindPlan([&](const Plan& plan) {
     if (plan.shapes.size() != tensors.size()) return false;
     for (size_t i = 0; i < tensors.size(); ++i) {
       if (plan.shapes[i] != tensors[i].shape()) return false;
     }
     return std::equal(inputs.begin(), inputs.end(), plan.inputs.begin(), SameSignature);
-  };
-  std::lock_guard lock(plans_->mutex);
-  auto& list = plans_->list;
-  auto found =
-      std::find_if(list.begin(), list.end(), [&](const auto& plan) { return same(*plan); });
-  if (found != list.end()) {
-    std::rotate(list.begin(), found, found + 1);
-    return list.front();
-  }
-  return nullptr;
+  });
 }
 
 std::vector<Any> Program::Run(const std::vector<Any>& inputs) const {
@@ -336,6 +353,14 @@ void Program::Capture(Plan& plan, const std::vector<Any>& inputs) const {
     return results;
   };
   plan.graph = hammock::extract_compiled_graph(traced, examples);
+  try {
+    plan.direct.emplace(*plan.graph);
+    plan.is_direct = IsCallable(*plan.direct) &&
+                     std::none_of(plan.results.begin(), plan.results.end(),
+                                  [](const Any& result) { return result.IsSequence(); });
+  } catch (const hammock::NotSupported&) {
+    // It is replayed through tensors.
+  }
 }
 
 std::vector<Any> Program::Replay(Plan& plan, const std::vector<Any>& inputs) const {
@@ -362,6 +387,115 @@ std::vector<Any> Program::Replay(Plan& plan, const std::vector<Any>& inputs) con
   std::vector<Any> results;
   size_t next = 0;
   for (const Any& result : plan.results) results.push_back(Filled(result, computed, next));
+  return results;
+}
+
+namespace {
+
+bool SameType(const hammock::Shape& shape, const at::Tensor& tensor) {
+  c10::IntArrayRef sizes = tensor.sizes();
+  return tensor.layout() == c10::kStrided && FromDType(shape.dtype()) == tensor.scalar_type() &&
+         std::equal(sizes.begin(), sizes.end(), shape.sizes().begin(), shape.sizes().end());
+}
+
+bool SameNumber(const Any& known, const c10::IValue& value) {
+  switch (known.kind()) {
+    case Any::Kind::kNone:
+      return value.isNone() || value.isTensor();  // an undefined one
+    case Any::Kind::kBool:
+      return value.isBool() && value.toBool() == known.ToBool();
+    case Any::Kind::kInt:
+      return value.isInt() && value.toInt() == known.ToInt();
+    case Any::Kind::kFloat:
+      return value.isDouble() && value.toDouble() == known.ToDouble();
+    default:
+      return false;
+  }
+}
+
+/// Whether inputs have the types and numbers of a plan, and lie on the CPU or on `device`.
+bool Fits(const std::vector<Any>& known, const std::vector<hammock::Shape>& shapes,
+          c10::ArrayRef<c10::IValue> inputs, c10::Device device) {
+  size_t next = 0;
+  auto same = [&](const Any& as, const c10::IValue& input) {
+    if (!input.isTensor() || !input.toTensor().defined()) return SameNumber(as, input);
+    const at::Tensor& tensor = input.toTensor();
+    return as.IsTensor() && SameType(shapes[next++], tensor) &&
+           (tensor.is_cpu() || tensor.device() == device);
+  };
+  return std::equal(known.begin(), known.end(), inputs.begin(), inputs.end(), same);
+}
+
+/// The result of a direct call as a tensor that nobody else writes to or reads.
+at::Tensor Owned(const hammock::DirectCall& direct, hammock::BackendDataPtr data) {
+  hammock::HostTensor host = direct.Export(data);
+  data.reset();
+  if (!host.unique()) host = hammock::HostTensor::Copy(host.shape(), host.data());
+  return OverHost(std::move(host));
+}
+
+}  // namespace
+
+std::vector<c10::IValue> Program::RunDirectly(Plan& plan, c10::ArrayRef<c10::IValue> inputs) const {
+  const hammock::DirectCall& direct = *plan.direct;
+  std::vector<hammock::BackendDataPtr> arguments;  // outlive the call on the card
+  CudaCall cuda(direct);
+  arguments.reserve(plan.shapes.size() + plan.draws.size());
+  plan.kept.Import(direct, cuda, plan.shapes, inputs, arguments);
+  for (const DrawnInput& draw : plan.draws) {
+    at::Tensor numbers = Dense(draw.draw());
+    arguments.push_back(direct.Import(Borrowed(numbers, draw.shape, numbers.storage())));
+  }
+  std::vector<hammock::BackendDataPtr> computed = direct(arguments);
+  plans_->replays.fetch_add(1, std::memory_order_relaxed);
+  std::vector<c10::IValue> results;
+  results.reserve(outputs_.size());
+  size_t next = 0;
+  for (size_t i = 0; i < outputs_.size(); ++i) {
+    if (plan.results[i].IsTensor()) {
+      hammock::BackendDataPtr data = std::move(computed[next++]);
+      if (passed_on_[i] >= 0) {
+        results.push_back(inputs[static_cast<size_t>(passed_on_[i])]);
+      } else if (torch_device_.is_cuda()) {
+        results.push_back(cuda.Lend(std::move(data)));
+      } else {
+        results.push_back(Owned(direct, std::move(data)));
+      }
+    } else {
+      results.push_back(ToIValue(plan.results[i], c10::AnyType::get()));
+    }
+  }
+  cuda.Finish();
+  return results;
+}
+
+std::vector<c10::IValue> Program::RunNow(c10::ArrayRef<c10::IValue> inputs) const {
+  auto direct = [&](const Plan& plan) {
+    return plan.is_direct && Fits(plan.inputs, plan.shapes, inputs, torch_device_);
+  };
+  if (std::shared_ptr<Plan> plan = FindPlan(direct)) return RunDirectly(*plan, inputs);
+  std::vector<Any> given;
+  for (const c10::IValue& input : inputs) given.push_back(FromIValue(input, device_));
+  std::vector<Any> computed = Run(given);
+  given.clear();
+  // PyTorch may write to its tensors as soon as this returns.
+  std::vector<Tensor> tensors;
+  for (const Any& value : computed) Flatten(value, tensors);
+  hammock::LazyGraphExecutor::Get()->SyncTensorsGraph(tensors, true);
+  tensors.clear();
+  std::vector<c10::IValue> results;
+  for (size_t i = 0; i < computed.size(); ++i) {
+    Any value = std::exchange(computed[i], Any());
+    if (passed_on_[i] >= 0) {
+      results.push_back(inputs[static_cast<size_t>(passed_on_[i])]);
+    } else if (value.IsTensor()) {
+      Tensor tensor = value.ToTensor();
+      value = Any();
+      results.push_back(ExportTensor(std::move(tensor)).to(torch_device_));
+    } else {
+      results.push_back(ToIValue(value, c10::AnyType::get()));
+    }
+  }
   return results;
 }
 

@@ -58,7 +58,7 @@ struct Instruction {
 
 class Program {
  public:
-  explicit Program(const hammock::Device& device) : device_(device) {}
+  explicit Program(const hammock::Device& device);
 
   // ---- Building
   int AddInput();
@@ -75,6 +75,10 @@ class Program {
   size_t num_outputs() const { return outputs_.size(); }
   const hammock::Device& device() const { return device_; }
   std::vector<hammock::Any> Run(const std::vector<hammock::Any>& inputs) const;
+  /// The same with PyTorch's tensors, numbers and none, for doors that return to PyTorch at once:
+  /// results are computed, and nobody else uses their memory, but for an output that is an input,
+  /// which is that tensor itself.
+  std::vector<c10::IValue> RunNow(c10::ArrayRef<c10::IValue> inputs) const;
   /// How many runs were replays of a compiled graph.
   int64_t replays() const;
 
@@ -87,14 +91,19 @@ class Program {
   void RunInstruction(const Instruction& instruction, Registers& registers) const;
   void RunLoop(const Instruction& instruction, Registers& registers) const;
   std::vector<hammock::Any> Record(const std::vector<hammock::Any>& inputs) const;
+  template <class Fits>
+  std::shared_ptr<Plan> FindPlan(const Fits& fits) const;
   std::shared_ptr<Plan> PlanOf(const std::vector<hammock::Any>& inputs) const;
   std::vector<hammock::Any> Replay(Plan& plan, const std::vector<hammock::Any>& inputs) const;
   void Capture(Plan& plan, const std::vector<hammock::Any>& inputs) const;
+  std::vector<c10::IValue> RunDirectly(Plan& plan, c10::ArrayRef<c10::IValue> inputs) const;
   void FindLastUses();
 
   hammock::Device device_;
+  c10::Device torch_device_;  ///< of the results of RunNow
   int num_registers_ = 0;
   std::vector<int> inputs_, outputs_;
+  std::vector<int> passed_on_;  ///< of each output, the index of the input that it is, or -1
   Block block_;
   std::shared_ptr<Plans> plans_;
 };

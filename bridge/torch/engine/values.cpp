@@ -25,14 +25,6 @@ constexpr std::pair<c10::ScalarType, DType> kDTypes[] = {
     {at::kComplexFloat, DType::kC64}, {at::kComplexDouble, DType::kC128},
 };
 
-at::Tensor OverHost(hammock::HostTensor host) {
-  std::vector<int64_t> sizes = host.shape().sizes().vec();
-  at::TensorOptions options(FromDType(host.dtype()));
-  void* data = host.mutable_data();
-  return at::from_blob(
-      data, sizes, [host = std::move(host)](void*) {}, options);
-}
-
 Any FromList(const c10::IValue& value, const hammock::Device& device) {
   AnyList items;
   for (const c10::IValue& item : value.toListRef()) items.push_back(FromIValue(item, device));
@@ -89,22 +81,58 @@ c10::ScalarType FromDType(DType dtype) {
   throw Unsupported("PyTorch has no dtype " + std::string(hammock::NameOf(dtype)));
 }
 
-Tensor ImportTensor(const at::Tensor& tensor, const hammock::Device& device) {
+hammock::Shape ShapeOf(const at::Tensor& tensor) {
   DType dtype = ToDType(tensor.scalar_type());
   if (tensor.layout() != c10::kStrided) throw Unsupported("a tensor that is not dense");
   if (tensor.dim() > hammock::kMaxRank) {
     throw Unsupported("a tensor of " + std::to_string(tensor.dim()) + " dims");
   }
-  hammock::Dims sizes(std::span<const int64_t>(tensor.sizes().data(), tensor.sizes().size()));
-  at::Tensor dense = tensor;
+  return {dtype,
+          hammock::Dims(std::span<const int64_t>(tensor.sizes().data(), tensor.sizes().size()))};
+}
+
+at::Tensor Dense(const at::Tensor& tensor) {
   if (tensor.is_conj() || tensor.is_neg() || !tensor.device().is_cpu()) {
-    dense = tensor.detach().resolve_conj().resolve_neg().cpu();
+    return tensor.detach().resolve_conj().resolve_neg().cpu().contiguous();
   }
-  if (!dense.is_contiguous()) dense = dense.detach().contiguous();
-  if (dense.numel() == 0) return hammock::empty(sizes, dtype, device);
+  return tensor.is_contiguous() ? tensor : tensor.detach().contiguous();
+}
+
+hammock::HostTensor Borrowed(const at::Tensor& dense, const hammock::Shape& shape,
+                             c10::Storage holder) {
+  if (dense.numel() == 0) return hammock::HostTensor(shape);
+  return hammock::HostTensor::Borrow(shape, dense.data_ptr(), [holder = std::move(holder)] {});
+}
+
+Tensor ImportTensor(const at::Tensor& tensor, const hammock::Device& device) {
+  hammock::Shape shape = ShapeOf(tensor);
+  at::Tensor dense = Dense(tensor);
+  if (dense.numel() == 0) return hammock::empty(shape.sizes(), shape.dtype(), device);
   // The storage alone: a tensor would keep its history alive as well.
-  return hammock::from_blob(dense.data_ptr(), sizes, dtype,
+  return hammock::from_blob(dense.data_ptr(), shape.sizes(), shape.dtype(),
                             hammock::BorrowedMemory([storage = dense.storage()] {}), device);
+}
+
+at::Tensor OverMemory(c10::DataPtr memory, const hammock::Shape& shape) {
+  c10::DispatchKey key = memory.device().is_cuda() ? c10::DispatchKey::CUDA : c10::DispatchKey::CPU;
+  c10::Storage storage(c10::make_intrusive<c10::StorageImpl>(
+      c10::StorageImpl::use_byte_size_t(), static_cast<size_t>(shape.bytes()), std::move(memory),
+      /*allocator=*/nullptr, /*resizable=*/false));
+  at::Tensor tensor =
+      at::detail::make_tensor<c10::TensorImpl>(std::move(storage), c10::DispatchKeySet(key),
+                                               c10::scalarTypeToTypeMeta(FromDType(shape.dtype())));
+  const hammock::Dims& sizes = shape.sizes();
+  tensor.unsafeGetTensorImpl()->set_sizes_contiguous(
+      {sizes.begin(), static_cast<size_t>(sizes.end() - sizes.begin())});
+  return tensor;
+}
+
+at::Tensor OverHost(hammock::HostTensor host) {
+  using Holder = std::shared_ptr<void>;
+  c10::DataPtr memory(
+      host.mutable_data(), new Holder(host.storage()),
+      [](void* holder) { delete static_cast<Holder*>(holder); }, c10::Device(c10::kCPU));
+  return OverMemory(std::move(memory), host.shape());
 }
 
 at::Tensor ShareTensor(const Tensor& value) { return OverHost(value.host()); }

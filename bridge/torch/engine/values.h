@@ -4,6 +4,7 @@
 #include <ATen/core/ivalue.h>
 #include <ATen/core/jit_type.h>
 #include <hammock/device.h>
+#include <hammock/host_tensor.h>
 #include <hammock/ir/any.h>
 #include <hammock/tensor.h>
 
@@ -18,6 +19,17 @@ c10::ScalarType FromDType(hammock::DType dtype);
 /// Reads the elements where they are if the tensor is row-major, else copies them. The memory is
 /// kept alive; the caller sees to it that nobody writes to it before the values have been used.
 hammock::Tensor ImportTensor(const at::Tensor& tensor, const hammock::Device& device);
+/// The type that the tensor has in Hammock. Throws Unsupported where there is none.
+hammock::Shape ShapeOf(const at::Tensor& tensor);
+/// The tensor itself where it is row-major on the CPU, else a copy that is.
+at::Tensor Dense(const at::Tensor& tensor);
+/// The elements of a dense tensor where they are, which `holder` keeps alive.
+hammock::HostTensor Borrowed(const at::Tensor& dense, const hammock::Shape& shape,
+                             c10::Storage holder);
+/// A row-major tensor over memory of its device, which owns it.
+at::Tensor OverMemory(c10::DataPtr memory, const hammock::Shape& shape);
+/// A tensor over the memory, which the result keeps alive.
+at::Tensor OverHost(hammock::HostTensor host);
 /// Computes the value; the result is the only user of its memory where `value` was the last handle.
 at::Tensor ExportTensor(hammock::Tensor value);
 /// Computes the value; the result shares its memory and must not be written.

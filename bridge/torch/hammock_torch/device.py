@@ -158,6 +158,7 @@ def _register() -> None:
     _wrap(torch._tensor_str, "_tensor_str", _printed_on_cpu)
     _wrap(torch.Tensor, "__dlpack__", _exported_by_cpu)
     _wrap(torch.Tensor, "__dlpack_device__", _exported_by_cpu)
+    _wrap(torch.Tensor, "data_ptr", _computed_first)
     _device.name_lines(torch.__path__[0])
 
 
@@ -183,6 +184,20 @@ def _exported_by_cpu(original):
         )
 
     return export
+
+
+def _computed_first(original):
+    """An address is asked for to look at memory, so that the values must be there."""
+
+    @functools.wraps(original)
+    def data_ptr(self):
+        # Tensors of tracing only say that they are of the device.
+        is_plain = type(self).__torch_dispatch__ is torch.Tensor.__torch_dispatch__
+        if is_plain and self.device.type == "hammock":
+            _ops.device_compute(self)
+        return original(self)
+
+    return data_ptr
 
 
 def _printed_on_cpu(original):

@@ -125,7 +125,7 @@ class _Builder:
                 self.registers[node] = self.program.constant(getattr(self.gm, node.target))
             elif node.op == "call_function":
                 self.call(node)
-        self.program.outputs([self.registers[node] for node in outputs])
+        self.program.outputs([self.value(output) for output in outputs])
         return self.program
 
 
@@ -155,7 +155,9 @@ def _flat(args):
 
 
 def _strides_to_keep(node):
-    """The strides that PyTorch traced for an output, where they are not row-major."""
+    """The strides that PyTorch traced for a computed output, where they are not row-major."""
+    if not isinstance(node, fx.Node) or node.op == "placeholder":
+        return None
     value = node.meta.get("val")
     if not isinstance(value, torch.Tensor) or value.is_contiguous():
         return None
@@ -163,63 +165,76 @@ def _strides_to_keep(node):
     return strides if all(isinstance(s, int) for s in strides) else None
 
 
+def _device_to_keep(node, device):
+    """Where PyTorch traced a computed output, if a program of `device` gives it elsewhere."""
+    if not isinstance(node, fx.Node) or node.op == "placeholder":
+        return None
+    value = node.meta.get("val")
+    if not isinstance(value, torch.Tensor):
+        return None
+    return value.device if value.device != torch.device(device) else None
+
+
 def _restrided(tensor, strides):
-    result = torch.empty_strided(tensor.shape, strides, dtype=tensor.dtype, device=tensor.device)
-    return result.copy_(tensor)
+    """A copy that lies in memory as the strides say; dims of stride 0 are one element, expanded."""
+    base = tensor
+    for dim, stride in enumerate(strides):
+        if stride == 0:
+            base = base.narrow(dim, 0, 1)
+    result = torch.empty_strided(base.shape, strides, dtype=base.dtype, device=base.device)
+    return result.copy_(base).expand(tensor.shape)
+
+
+def _device_of(gm):
+    """The device of Hammock that computes the graph: the card of its tensors, where Hammock has it."""
+    for node in gm.graph.nodes:
+        value = node.meta.get("val")
+        if isinstance(value, torch.Tensor) and value.device.type == "cuda":
+            name = f"cuda:{value.device.index or 0}"
+            return name if _C.has_device(name) else "cpu"
+    return "cpu"
 
 
 def _compile(gm, example_inputs):
     """A boxed function that runs the graph on Hammock."""
+    device = _device_of(gm)
     placeholders = [n for n in gm.graph.nodes if n.op == "placeholder"]
     outputs = next(n for n in gm.graph.nodes if n.op == "output").args[0]
-    computed, finish = [], []  # how each output is made of inputs and computed values
-    for output in outputs:
-        if not isinstance(output, fx.Node):
-            finish.append(("constant", output))
-        elif output.op == "placeholder":
-            finish.append(("input", placeholders.index(output)))
-        elif (chain := _view_chain(output)) is not None:
+    views, restrided, moved = [], [], []  # made here, of inputs and of computed values
+    computed = []
+    for i, output in enumerate(outputs):
+        if (chain := _view_chain(output)) is not None and chain[1]:
             calls = [(n.target, n.args[1:], n.kwargs) for n in chain[1]]
-            finish.append(("view", (placeholders.index(chain[0]), calls)))
-        else:
-            strides = _strides_to_keep(output)
-            finish.append(("strided", (len(computed), strides)) if strides else ("computed", len(computed)))
-            computed.append(output)
-    program = _Builder(gm, "cpu").build(computed)
-    run = program.run
-    if all(kind == "computed" for kind, _ in finish):
+            views.append((i, placeholders.index(chain[0]), calls))
+            output = None
+        elif (strides := _strides_to_keep(output)) is not None:
+            restrided.append((i, strides))
+        if (place := _device_to_keep(output, device)) is not None:
+            moved.append((i, place))
+        computed.append(output)
+    program = _Builder(gm, device).build(computed)
+    run = program.function()
 
-        def call(args):
-            given = list(args)
-            args.clear()
-            return run(given)
+    def call(args):
+        return run(args)
 
-    else:
+    def call_and_finish(args):
+        bases = [args[index] for _, index, _ in views]
+        results = run(args)
+        for i, place in moved:
+            results[i] = results[i].to(place)
+        for i, strides in restrided:
+            results[i] = _restrided(results[i], strides)
+        for base, (i, _, calls) in zip(bases, views):
+            for target, rest, kwargs in calls:
+                base = target(base, *rest, **kwargs)
+            results[i] = base
+        return results
 
-        def call(args):
-            given = list(args)
-            args.clear()
-            results = run(given)
-            made = []
-            for kind, what in finish:
-                if kind == "computed":
-                    made.append(results[what])
-                elif kind == "strided":
-                    made.append(_restrided(results[what[0]], what[1]))
-                elif kind == "input":
-                    made.append(given[what])
-                elif kind == "view":
-                    value = given[what[0]]
-                    for target, rest, kwargs in what[1]:
-                        value = target(value, *rest, **kwargs)
-                    made.append(value)
-                else:
-                    made.append(what)
-            return made
-
-    call._boxed_call = True
-    call.program = program
-    return call
+    function = call_and_finish if views or restrided or moved else call
+    function._boxed_call = True
+    function.program = program
+    return function
 
 
 _backend = None

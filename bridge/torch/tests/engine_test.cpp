@@ -181,6 +181,124 @@ TEST(Engine, WritesToItsInputs) {
   EXPECT_TRUE(ExportTensor(x.ToTensor()).equal(at::full({3}, 4.0)));
 }
 
+hammock::Any CallOverload(const char* name, const char* overload, std::vector<Any> values) {
+  auto handle = c10::Dispatcher::singleton().findSchema({name, overload});
+  return AtenOp::Of(handle->schema()).Call(values);
+}
+
+TEST(Engine, OutArgumentsAreWritten) {
+  hammock::Device cpu("cpu");
+  at::Tensor x = at::randn({2, 3}), y = at::randn({2, 3});
+  // `cat` has an adaptor of all overloads, `sort` a record.
+  Any out = FromIValue(at::zeros({4, 3}), cpu);
+  hammock::AnyList both = {FromIValue(x, cpu), FromIValue(y, cpu)};
+  CallOverload("aten::cat", "out", {both, Any(int64_t{0}), out});
+  EXPECT_TRUE(ExportTensor(out.ToTensor()).equal(at::cat({x, y})));
+  Any values = FromIValue(at::zeros({2, 3}), cpu);
+  Any indices = FromIValue(at::zeros({2, 3}, at::kLong), cpu);
+  CallOverload("aten::sort", "values", {both[0], Any(int64_t{1}), Any(false), values, indices});
+  EXPECT_TRUE(ExportTensor(values.ToTensor()).equal(std::get<0>(x.sort(1))));
+  EXPECT_TRUE(ExportTensor(indices.ToTensor()).equal(std::get<1>(x.sort(1))));
+}
+
+TEST(Engine, OutArgumentsAreWrittenBesideOthers) {
+  if (!c10::Dispatcher::singleton().findSchema({"aten::_native_batch_norm_legit", "out"})) {
+    GTEST_SKIP() << "this version of PyTorch has no such operator";
+  }
+  hammock::Device cpu("cpu");
+  at::Tensor x = at::randn({8, 3, 4}), one = at::ones({3}), none = at::zeros({3});
+  at::Tensor mean = at::zeros({3}), var = at::ones({3});
+  at::Tensor expected = at::batch_norm(x, one, none, mean, var, true, 0.1, 1e-5, false);
+  auto given = [&](const at::Tensor& tensor) { return FromIValue(tensor.clone(), cpu); };
+  Any our_mean = given(none), our_var = given(one), out = given(x);
+  CallOverload("aten::_native_batch_norm_legit", "out",
+               {given(x), given(one), given(none), our_mean, our_var, Any(true), Any(0.1),
+                Any(1e-5), out, given(none), given(none)});
+  ExpectSame(expected, ExportTensor(out.ToTensor()));
+  ExpectSame(mean, ExportTensor(our_mean.ToTensor()));
+  ExpectSame(var, ExportTensor(our_var.ToTensor()));
+}
+
+Program Scaled() {
+  Program program(hammock::Device("cpu"));
+  int x = program.AddInput(), w = program.AddInput();
+  int product = program.AddCall("aten::mm", {x, w})[0];
+  program.SetOutputs({product, w});
+  return program;
+}
+
+TEST(RunNow, ComputesInPlaceAndPassesInputsOn) {
+  StrictScope strict(true);
+  Program program = Scaled();
+  for (int run = 0; run < 5; ++run) {
+    at::Tensor x = at::randn({4, 3}), w = at::randn({3, 2});
+    std::vector<c10::IValue> results = program.RunNow(std::vector<c10::IValue>{x, w});
+    ExpectSame(at::mm(x, w), results[0]);
+    EXPECT_TRUE(results[1].toTensor().is_same(w));
+  }
+  EXPECT_EQ(program.replays(), 4);
+}
+
+TEST(RunNow, SeesWhatWasWrittenToAnInputThatComesAgain) {
+  Program program = Scaled();
+  at::Tensor x = at::randn({4, 3}), w = at::randn({3, 3});
+  for (int run = 0; run < 8; ++run) {
+    // The same memory in another order, new values, and the same once more.
+    at::Tensor given = run % 4 == 1 ? w.t() : w;
+    ExpectSame(at::mm(x, given), program.RunNow(std::vector<c10::IValue>{x, given})[0]);
+    if (run == 5) w.mul_(2);
+  }
+}
+
+TEST(RunNow, TensorsThatCountVersionsOnTheirOwnAreNotTheSame) {
+  Program program = Scaled();
+  at::Tensor x = at::randn({4, 3}), w = at::randn({3, 3});
+  for (int run = 0; run < 6; ++run) {
+    // As `w.data` in Python: version 0 whatever was written to `w`. Not row-major: it is copied.
+    at::Tensor given = w.variable_data().t();
+    ExpectSame(at::mm(x, given), program.RunNow(std::vector<c10::IValue>{x, given})[0]);
+    w.mul_(2);
+  }
+}
+
+TEST(RunNow, UpdatesThatRaiseNoVersionAreSeen) {
+  Program program = Scaled();
+  at::Tensor x = at::randn({4, 64}), w = at::randn({64, 32});
+  for (int run = 0; run < 6; ++run) {
+    ExpectSame(at::mm(x, w), program.RunNow(std::vector<c10::IValue>{x, w})[0]);
+    // As `w.data.mul_(2)` in Python. What was packed of `w` is stale.
+    if (run >= 3) w.variable_data().mul_(2);
+  }
+}
+
+TEST(RunNow, ResultsAreNobodyElses) {
+  Program program(hammock::Device("cpu"));
+  int x = program.AddInput();
+  int sum = program.AddCall("aten::relu", {x})[0];
+  program.SetOutputs({sum, sum, program.AddCall("aten::alias", {x})[0]});
+  at::Tensor given = at::rand({3, 2});
+  for (int run = 0; run < 4; ++run) {
+    at::Tensor expected = given.clone();
+    for (const c10::IValue& result : program.RunNow(std::vector<c10::IValue>{given})) {
+      ExpectSame(expected, result);
+      result.toTensor().zero_();
+    }
+    EXPECT_TRUE(given.equal(expected));
+  }
+}
+
+TEST(RunNow, KeepsNoInputAlive) {
+  Program program = Scaled();
+  at::Tensor w = at::randn({3, 2});
+  c10::weak_intrusive_ptr<c10::StorageImpl> memory = w.storage().getWeakStorageImpl();
+  for (int run = 0; run < 5; ++run) {
+    at::Tensor x = at::randn({4, 3});
+    memory = x.storage().getWeakStorageImpl();
+    program.RunNow(std::vector<c10::IValue>{x, w});
+  }
+  EXPECT_TRUE(memory.expired());
+}
+
 constexpr char kBranch[] = R"(graph(%x : Tensor, %n : int):
     %zero : int = prim::Constant[value=0]()
     %one : int = prim::Constant[value=1]()

@@ -5,7 +5,7 @@ import unittest
 
 import hammock_torch
 import torch
-from hammock_torch.dynamo import hammock
+from hammock_torch.dynamo import _restrided, hammock
 from torch import nn
 
 
@@ -78,12 +78,30 @@ class Compile(unittest.TestCase):
         for view in torch.compile(lambda x: (x.t(), x[1:], x.reshape(-1)), backend=hammock)(x):
             self.assertEqual(view.untyped_storage().data_ptr(), x.untyped_storage().data_ptr())
 
+    def test_inputs_that_are_returned_are_themselves(self):
+        compiled = torch.compile(lambda x, w: (w, x @ w), backend=hammock)
+        for _ in range(4):
+            x, w = torch.randn(3, 4), torch.randn(4, 2)
+            same, product = compiled(x, w)
+            self.assertEqual(same.data_ptr(), w.data_ptr())
+            torch.testing.assert_close(product, x @ w)
+
+    def test_results_have_any_strides(self):
+        x = torch.randn(3, 1, 4)
+        for expected in (x.expand(3, 5, 4), x.squeeze(1).t(), x[:1].expand(2, 1, 4)):
+            result = _restrided(expected.contiguous(), expected.stride())
+            self.assertEqual(result.stride(), expected.stride())
+            torch.testing.assert_close(result, expected)
+
     def test_weights_that_change_are_seen(self):
         model = nn.Linear(4, 2)
         compiled = torch.compile(model, backend=hammock)
         x = torch.randn(5, 4)
         for _ in range(3):
-            torch.testing.assert_close(compiled(x), model(x))
+            for _ in range(4):  # recorded, captured, called directly with new and with kept data
+                torch.testing.assert_close(compiled(x), model(x))
+                with torch.no_grad():
+                    torch.testing.assert_close(compiled(x), model(x))
             with torch.no_grad():
                 model.weight.mul_(3)
 

@@ -182,6 +182,7 @@ OUT = {
     "cat": lambda a, b, out: torch.cat([a, b], out=out),
     "where": lambda a, b, out: torch.where(a > 0, a, b, out=out),
     "clamp": lambda a, b, out: torch.clamp(a, 0, 1, out=out),
+    "cumsum": lambda a, b, out: torch.cumsum(a, 1, out=out),
 }
 
 
@@ -242,6 +243,51 @@ def test_out(name, fits):
     both(run, x, y)
 
 
+def test_out_of_several_results():
+    def run(a, b):
+        values = torch.zeros_like(a)
+        indices = torch.zeros(a.shape, dtype=torch.long, device=a.device)
+        torch.sort(a, 1, out=(values, indices))
+        return values, indices
+
+    both(run, x, y)
+    assert hammock_torch.fallbacks() == {}
+
+
+FOREACH = ["add.List", "add_.Scalar", "mul_.ScalarList", "sqrt", "zero_", "addcmul_.Scalar",
+           "addcdiv_.ScalarList", "lerp_.Scalar", "maximum.List", "neg", "pow.Scalar"]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FOREACH)
+def test_foreach_is_recorded_in_one_call(name):
+    assert torch._C._dispatch_has_kernel_for_dispatch_key(f"aten::_foreach_{name}", "PrivateUse1")
+
+
+def test_foreach_of_lists_that_differ_in_length():
+    a = x.to("hammock")
+    with pytest.raises(RuntimeError, match="same number"):
+        torch._foreach_add([a, a], [a])
+
+
+def test_attention_in_inference():
+    torch.ops.hammock.device_check_meta(False)  # which returns weights that were not asked for
+    layer = nn.MultiheadAttention(8, 2, batch_first=True).eval()
+    ours = copy.deepcopy(layer).to("hammock")
+    theirs, mine = torch.ones(2, 3, 8), torch.ones(2, 3, 8, device="hammock")
+    with torch.no_grad():
+        result, weights = ours(mine, mine, mine, need_weights=False)
+        same(result, layer(theirs, theirs, theirs, need_weights=False)[0])
+    assert weights is None and hammock_torch.fallbacks() == {}
+
+
+def test_encoder_layer_in_inference():
+    layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True).eval()
+    ours = copy.deepcopy(layer).to("hammock")
+    with torch.no_grad():
+        same(ours(torch.ones(2, 3, 8, device="hammock")), layer(torch.ones(2, 3, 8)))
+    assert hammock_torch.fallbacks() == {}
+
+
 def test_no_fallbacks_in_the_ops_above():
     for op in OPS.values():
         op(x.to("hammock"), y.to("hammock"))
@@ -274,6 +320,15 @@ def test_laziness_ends_where_a_value_is_needed():
     assert "pending" in torch.ops.hammock.device_summary(c)
     assert c.item() == pytest.approx((x * 2 + 1).sum().item())
     assert "pending" not in torch.ops.hammock.device_summary(c)
+
+
+def test_an_address_is_of_computed_values():
+    torch.ops.hammock.device_check_meta(False)
+    a = x.to("hammock") * 2
+    assert torch.ops.hammock.device_is_pending(a)
+    address = a.data_ptr()
+    assert not torch.ops.hammock.device_is_pending(a)
+    assert a.data_ptr() == address == a.untyped_storage().data_ptr()
 
 
 def test_late_errors_name_the_python_line():
