@@ -2,8 +2,9 @@
 """Whole models: Hammock beside PyTorch on the same machine, each row of all sides in turn.
 
   compare.py --ours build/bench/model_bench --out RUN.json [--device cpu|cuda] [--peer-python PYTHON]
-             [--peers eager,compile] [--row TEXT] [--seconds 5] [--rounds 1] [--threads 2]
+             [--peers eager,compile] [--row TEXT] [--seconds 5] [--rounds 1] [--threads 2] [--memory-budget 0.7]
 
+With --memory-budget, `compiled` runs once more with that option.
 Writes a file that scripts/benchmark_page.py makes docs/benchmarks.md of. Of several rounds a side's best is taken."""
 
 import argparse
@@ -49,12 +50,15 @@ def main():
     parser.add_argument("--seconds", default="5")
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--threads", default="2")
+    parser.add_argument("--memory-budget")
     arguments = parser.parse_args()
     environment = dict(os.environ, HAMMOCK_CPU_THREADS=arguments.threads, OMP_NUM_THREADS=arguments.threads)
     peers = os.path.join(os.path.dirname(os.path.abspath(__file__)), "peers.py")
     common = ["--device", arguments.device, "--seconds", arguments.seconds]
     rows = output(arguments.ours, "--device", arguments.device, "--row", arguments.row, "--list").splitlines()
     sides = [[arguments.ours, "--mode", mode] for mode in ("recorded", "compiled")]
+    if arguments.memory_budget:
+        sides.append(["env", "HAMMOCK_MEMORY_BUDGET=" + arguments.memory_budget, arguments.ours, "--mode", "compiled"])
     sides += [[arguments.peer_python, peers, mode] for mode in arguments.peers.split(",") if mode]
     best, load = {}, []
 

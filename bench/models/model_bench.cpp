@@ -59,17 +59,48 @@ Step Training(std::shared_ptr<nn::Module> module, std::shared_ptr<optim::RuleOpt
   };
 }
 
-template <int64_t kBatch, int64_t kLength>
-Step TrainGpt2(bool compiled) {
-  const GptSizes sizes{.context = kLength};
-  auto model = std::make_shared<Gpt>(sizes);
+/// A model of text that learns the next token.
+template <class Model, class Sizes>
+Step TrainText(bool compiled, const Sizes& sizes, int64_t batch, DType autocast) {
+  auto model = std::make_shared<Model>(sizes);
   auto optimizer =
       std::make_shared<optim::AdamW>(model->parameters(), optim::AdamWOptions{.lr = 3e-4});
-  auto tokens = [&] { return randint(0, sizes.vocabulary, {kBatch, kLength}); };
+  auto tokens = [&] { return randint(0, sizes.vocabulary, {batch, sizes.context}); };
   return Training(
       model, optimizer, compiled,
       [model](const Tensor& x) { return model->forward(x).flatten(0, 1); }, tokens(),
-      tokens().flatten(), bf16);
+      tokens().flatten(), autocast);
+}
+
+template <int64_t kBatch, int64_t kLength>
+Step TrainGpt2(bool compiled) {
+  return TrainText<Gpt>(compiled, GptSizes{.context = kLength}, kBatch, bf16);
+}
+
+Step TrainSmallGpt(bool compiled) {
+  const GptSizes sizes{.width = 256, .heads = 8, .layers = 6, .vocabulary = 8192, .context = 256};
+  return TrainText<Gpt>(compiled, sizes, 4, f32);
+}
+
+constexpr LlamaSizes kLlama100M = {.width = 768,
+                                   .layers = 10,
+                                   .heads = 12,
+                                   .key_heads = 4,
+                                   .inner = 2048,
+                                   .vocabulary = 16000,
+                                   .context = 256};
+
+Step TrainLlama(bool compiled) { return TrainText<Llama>(compiled, kLlama100M, 32, bf16); }
+
+Step TrainSmallLlama(bool compiled) {
+  const LlamaSizes sizes{.width = 256,
+                         .layers = 6,
+                         .heads = 8,
+                         .key_heads = 4,
+                         .inner = 704,
+                         .vocabulary = 8192,
+                         .context = 256};
+  return TrainText<Llama>(compiled, sizes, 4, f32);
 }
 
 template <ResNet::Depth kDepth, int64_t kBatch, bool kHalf>
@@ -135,6 +166,7 @@ Step TrainEncoder(bool compiled) {
 
 Step Decode(bool compiled, const LlamaSizes& sizes) {
   auto model = std::make_shared<Llama>(sizes);
+  model->to(bf16);
   auto body = [model](const Tensor& token, const Tensor& position) {
     NoGradGuard no_grad;
     return model->Next(token, position);
@@ -159,14 +191,60 @@ Step Decode(bool compiled, const LlamaSizes& sizes) {
   };
 }
 Step Decode1B(bool compiled) { return Decode(compiled, {}); }
-Step Decode100M(bool compiled) {
-  return Decode(compiled, {.width = 768,
-                           .layers = 10,
-                           .heads = 12,
-                           .key_heads = 4,
-                           .inner = 2048,
-                           .vocabulary = 16000,
-                           .context = 256});
+Step Decode100M(bool compiled) { return Decode(compiled, kLlama100M); }
+
+// ---- Single layers and ops
+
+template <class Layer>
+Step TrainRecurrent(bool compiled) {
+  static constexpr int64_t kWidth = 256, kBatch = 32, kLength = 64, kClasses = 10;
+  struct Classifier : nn::Module {
+    Classifier() : Module("Classifier") {
+      layer = register_module(
+          "layer", Layer({.input_size = kWidth, .hidden_size = kWidth, .batch_first = true}));
+      head = register_module("head", nn::Linear(kWidth, kClasses));
+    }
+    Layer layer = nullptr;
+    nn::Linear head = nullptr;
+  };
+  auto model = std::make_shared<Classifier>();
+  auto optimizer = std::make_shared<optim::SGD>(model->parameters(), optim::SGDOptions{.lr = 0.1});
+  return Training(
+      model, optimizer, compiled,
+      [model](const Tensor& x) { return model->head(std::get<0>(model->layer(x)).select(1, -1)); },
+      randn({kBatch, kLength, kWidth}), randint(0, kClasses, {kBatch}), f32);
+}
+
+Step Once(bool compiled, std::function<Tensor(const Tensor&)> body, Tensor x) {
+  mark_step(true);
+  if (compiled) return [f = compile(body), x]() mutable { return f(x); };
+  return [=] {
+    Tensor result;
+    step([&] { result = body(x); });
+    return result;
+  };
+}
+
+Step EmbeddingGradient(bool compiled) {
+  Tensor weight = randn({32000, 256}), grad = randn({8192, 256});
+  auto body = [=](const Tensor& tokens) {
+    Tensor table = weight.detach().requires_grad_();
+    embedding(tokens, table).backward(grad);
+    return table.grad();
+  };
+  return Once(compiled, body, randint(0, 32000, {8192}));
+}
+
+Tensor Sort(const Tensor& x) { return std::get<0>(sort(x)); }
+Tensor Top50(const Tensor& x) { return std::get<0>(topk(x, 50)); }
+Tensor CumsumOfRows(const Tensor& x) { return cumsum(x, 1); }
+Tensor CumsumOfColumns(const Tensor& x) { return cumsum(x, 0); }
+Tensor Softmax(const Tensor& x) { return softmax(x, -1); }
+Tensor LayerNorm(const Tensor& x) { return layer_norm(x, {x.size(1)}); }
+
+template <Tensor (*kOp)(const Tensor&), int64_t kRows, int64_t kColumns>
+Step OfMatrix(bool compiled) {
+  return Once(compiled, kOp, randn({kRows, kColumns}));
 }
 
 using Depth = ResNet::Depth;
@@ -174,6 +252,7 @@ const Row kRows[] = {
     {"GPT-2 124M training, 8 x 1024, bf16", "cuda", false, TrainGpt2<8, 1024>},
     {"GPT-2 124M training, 1 x 256, bf16", "cuda", false, TrainGpt2<1, 256>},
     {"ResNet-50 training, 64 x 224, bf16", "cuda", false, TrainResNet<Depth::k50, 64, true>},
+    {"Llama-style 100M training, 32 x 256, bf16", "cuda", false, TrainLlama},
     {"Llama-style 1B decoding, bf16", "cuda", true, Decode1B},
     {"ResNet-18 training, 4 x 224, f32", "cpu", false, TrainResNet<Depth::k18, 4, false>},
     {"ResNet-18 training, 4 x 224, bf16", "cpu", false, TrainResNet<Depth::k18, 4, true>},
@@ -181,12 +260,30 @@ const Row kRows[] = {
     {"ResNet-18 inference, 4 x 224, bf16", "cpu", false, InferResNet18<4, true>},
     {"encoder training, 16 x 64 x 256, f32", "cpu", false, TrainEncoder<false>},
     {"encoder training, 16 x 64 x 256, bf16", "cpu", false, TrainEncoder<true>},
+    {"ResNet-50 training, 4 x 224, f32", "cpu", false, TrainResNet<Depth::k50, 4, false>},
+    {"GPT-2-style training, 4 x 256, f32", "cpu", false, TrainSmallGpt},
+    {"Llama-style training, 4 x 256, f32", "cpu", false, TrainSmallLlama},
     {"Llama-style 100M decoding, bf16", "cpu", true, Decode100M},
+    {"LSTM training, 32 x 64 x 256, f32", "cpu", false, TrainRecurrent<nn::LSTM>},
+    {"GRU training, 32 x 64 x 256, f32", "cpu", false, TrainRecurrent<nn::GRU>},
+    {"gradient of an embedding, 8192 of 32000 x 256", "cpu", false, EmbeddingGradient},
+    {"sort, 64 x 16384", "cpu", false, OfMatrix<Sort, 64, 16384>},
+    {"top 50 of 64 x 16384", "cpu", false, OfMatrix<Top50, 64, 16384>},
+    {"cumsum of rows, 4096 x 1024", "cpu", false, OfMatrix<CumsumOfRows, 4096, 1024>},
+    {"cumsum of columns, 4096 x 1024", "cpu", false, OfMatrix<CumsumOfColumns, 4096, 1024>},
+    {"softmax, 4096 x 1024", "cpu", false, OfMatrix<Softmax, 4096, 1024>},
+    {"layer norm, 4096 x 1024", "cpu", false, OfMatrix<LayerNorm, 4096, 1024>},
 };
 
 double MillisecondsSince(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start)
       .count();
+}
+
+std::string SideName(bool compiled) {
+  const std::string budget = config::GetText("memory_budget");
+  return std::string("Hammock, ") + (compiled ? "compiled" : "recorded") +
+         (budget.empty() ? "" : ", memory_budget " + budget);
 }
 
 nlohmann::json Measure(const Row& row, const Device& device, bool compiled, double seconds) {
@@ -215,7 +312,7 @@ nlohmann::json Measure(const Row& row, const Device& device, bool compiled, doub
   while (times.size() < 5 || MillisecondsSince(start) < 1000 * seconds) times.push_back(run(steps));
   std::ranges::sort(times);
   return {{"row", row.name},
-          {"side", compiled ? "Hammock, compiled" : "Hammock, recorded"},
+          {"side", SideName(compiled)},
           {"ms", times[times.size() / 2]},
           {"min", times[0]},
           {"first", first},

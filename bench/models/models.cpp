@@ -141,21 +141,40 @@ struct Llama::Block : nn::Module {
     keys = register_buffer("keys", zeros({1, s.key_heads, s.context, size}));
     values = register_buffer("values", zeros({1, s.key_heads, s.context, size}));
   }
-  Tensor forward(const Tensor& x, const Tensor& cos, const Tensor& sin, const Tensor& position,
-                 const Tensor& mask) {
+  /// The token at `position`, with all before it in the cache.
+  Tensor Next(const Tensor& x, const Tensor& cos, const Tensor& sin, const Tensor& position,
+              const Tensor& mask) {
+    return Apply(x, cos, sin, [&](const Tensor& query, const Tensor& key, const Tensor& value) {
+      keys.copy_(index_copy(keys, 2, position, key));
+      values.copy_(index_copy(values, 2, position, value));
+      return scaled_dot_product_attention(query, ForAllHeads(keys), ForAllHeads(values), mask);
+    });
+  }
+
+  /// Whole sequences.
+  Tensor forward(const Tensor& x, const Tensor& cos, const Tensor& sin) {
+    return Apply(x, cos, sin, [&](const Tensor& query, const Tensor& key, const Tensor& value) {
+      return scaled_dot_product_attention(query, ForAllHeads(key), ForAllHeads(value), {}, 0, true);
+    });
+  }
+
+  template <class Attend>
+  Tensor Apply(const Tensor& x, const Tensor& cos, const Tensor& sin, const Attend& attend) {
+    const int64_t batch = x.size(0), length = x.size(1);
     auto heads = [&](const Tensor& y, int64_t count) {
-      return y.view({1, 1, count, size}).transpose(1, 2);
+      return y.view({batch, length, count, size}).transpose(1, 2);
     };
     Tensor n = norm_1(x);
-    keys.copy_(index_copy(keys, 2, position, Rotated(heads(k(n), sizes.key_heads), cos, sin)));
-    values.copy_(index_copy(values, 2, position, heads(v(n), sizes.key_heads)));
-    const int64_t group = sizes.heads / sizes.key_heads;
-    Tensor mixed = scaled_dot_product_attention(Rotated(heads(q(n), sizes.heads), cos, sin),
-                                                repeat_interleave(keys, group, 1),
-                                                repeat_interleave(values, group, 1), mask);
-    Tensor y = x + out(mixed.transpose(1, 2).reshape({1, 1, sizes.heads * size}));
+    Tensor key = Rotated(heads(k(n), sizes.key_heads), cos, sin);
+    Tensor value = heads(v(n), sizes.key_heads);
+    Tensor mixed = attend(Rotated(heads(q(n), sizes.heads), cos, sin), key, value);
+    Tensor y = x + out(mixed.transpose(1, 2).reshape({batch, length, sizes.heads * size}));
     Tensor m = norm_2(y);
     return y + down(silu(gate(m)) * up(m));
+  }
+
+  Tensor ForAllHeads(const Tensor& x) const {
+    return repeat_interleave(x, sizes.heads / sizes.key_heads, 1);
   }
   LlamaSizes sizes;
   int64_t size;
@@ -178,15 +197,20 @@ Llama::Llama(const LlamaSizes& sizes) : Module("Llama"), sizes_(sizes) {
   angles = cat({angles, angles}, -1);
   cos_ = register_buffer("cos", angles.cos());
   sin_ = register_buffer("sin", angles.sin());
-  to(bf16);
 }
 
 Tensor Llama::Next(const Tensor& token, const Tensor& position) {
   Tensor x = tokens_(token);
   Tensor cos = cos_.index_select(0, position), sin = sin_.index_select(0, position);
   Tensor mask = (arange(sizes_.context) <= position).unsqueeze(0);
-  for (auto& block : blocks_) x = block->forward(x, cos, sin, position, mask);
+  for (auto& block : blocks_) x = block->Next(x, cos, sin, position, mask);
   return argmax(head_(norm_(x.select(1, -1))), -1, true);
+}
+
+Tensor Llama::forward(const Tensor& tokens) {
+  Tensor x = tokens_(tokens);
+  for (auto& block : blocks_) x = block->forward(x, cos_, sin_);
+  return head_(norm_(x));
 }
 
 }  // namespace bench

@@ -45,7 +45,7 @@ class ResNet : public nn::UnaryModule {
 };
 
 /// A decoder as Llama's: grouped heads, rotary positions, a cache of keys and values that is
-/// allocated once. All weights are bf16.
+/// allocated once.
 struct LlamaSizes {
   int64_t width = 2048, layers = 16, heads = 32, key_heads = 8, inner = 8192, vocabulary = 32000,
           context = 512;
@@ -56,6 +56,8 @@ class Llama : public nn::Module {
   explicit Llama(const LlamaSizes& sizes);
   /// The most likely token after `token` [1, 1], which stands at `position` [1].
   Tensor Next(const Tensor& token, const Tensor& position);
+  /// Logits of each position of sequences as long as the context.
+  Tensor forward(const Tensor& tokens);
 
  private:
   struct Block;

@@ -7,6 +7,7 @@ Convolutions are channels-last, the fused optimiser is used where there is one, 
 each the best setting of the peer that is known here."""
 
 import argparse
+import gc
 import json
 import time
 
@@ -105,19 +106,23 @@ class LlamaBlock(nn.Module):
         self.register_buffer("keys", torch.zeros(1, key_heads, context, self.size))
         self.register_buffer("values", torch.zeros(1, key_heads, context, self.size))
 
-    def forward(self, x, cos, sin, position, mask):
+    def forward(self, x, cos, sin, position=None, mask=None):
+        """With a position: one token, by the cache of those before it."""
+        batch, length, _ = x.shape
+
         def split(y, heads):
-            return y.view(1, 1, heads, self.size).transpose(1, 2)
+            return y.view(batch, length, heads, self.size).transpose(1, 2)
 
         def rotated(y):
             a, b = y.chunk(2, -1)
             return y * cos + torch.cat((-b, a), -1) * sin
         n = self.norm_1(x)
-        self.keys.index_copy_(2, position, rotated(split(self.k(n), self.key_heads)))
-        self.values.index_copy_(2, position, split(self.v(n), self.key_heads))
-        mixed = F.scaled_dot_product_attention(rotated(split(self.q(n), self.heads)), self.keys, self.values,
-                                               attn_mask=mask, enable_gqa=True)
-        y = x + self.out(mixed.transpose(1, 2).reshape(1, 1, -1))
+        keys, values = rotated(split(self.k(n), self.key_heads)), split(self.v(n), self.key_heads)
+        if position is not None:
+            keys, values = self.keys.index_copy_(2, position, keys), self.values.index_copy_(2, position, values)
+        mixed = F.scaled_dot_product_attention(rotated(split(self.q(n), self.heads)), keys, values,
+                                               attn_mask=mask, is_causal=mask is None, enable_gqa=True)
+        y = x + self.out(mixed.transpose(1, 2).reshape(batch, length, -1))
         m = self.norm_2(y)
         return y + self.down(F.silu(self.gate(m)) * self.up(m))
 
@@ -135,8 +140,13 @@ class Llama(nn.Module):
         self.register_buffer("cos", angles.cos())
         self.register_buffer("sin", angles.sin())
 
-    def forward(self, token, position):
-        x, cos, sin = self.tokens(token), self.cos[position], self.sin[position]
+    def forward(self, token, position=None):
+        x, cos, sin = self.tokens(token), self.cos, self.sin
+        if position is None:
+            for block in self.blocks:
+                x = block(x, cos, sin)
+            return self.head(self.norm(x)).flatten(0, 1)
+        cos, sin = cos[position], sin[position]
         mask = (torch.arange(self.context, device=token.device) <= position)[None, None, None]
         for block in self.blocks:
             x = block(x, cos, sin, position, mask)
@@ -158,11 +168,56 @@ def training(model, optimizer, x, labels, half):
     return step
 
 
-def train_gpt2(batch, length):
-    model = Gpt(length).to(DEVICE)
-    tokens = lambda: torch.randint(0, 50304, (batch, length), device=DEVICE)
+def train_text(model, batch, context, vocabulary, half):
+    model.to(DEVICE)
+    tokens = lambda: torch.randint(0, vocabulary, (batch, context), device=DEVICE)
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4, fused=True)
-    return training(model, optimizer, tokens(), tokens().flatten(), True)
+    return training(model, optimizer, tokens(), tokens().flatten(), half)
+
+
+def train_gpt2(batch, length):
+    return train_text(Gpt(length), batch, length, 50304, True)
+
+
+def train_small_gpt():
+    return train_text(Gpt(256, width=256, heads=8, layers=6, vocabulary=8192), 4, 256, 8192, False)
+
+
+LLAMA_100M = dict(width=768, layers=10, heads=12, key_heads=4, inner=2048, vocabulary=16000, context=256)
+
+
+def train_small_llama():
+    model = Llama(width=256, layers=6, heads=8, key_heads=4, inner=704, vocabulary=8192, context=256)
+    return train_text(model, 4, 256, 8192, False)
+
+
+class Recurrent(nn.Module):
+    def __init__(self, layer, width=256):
+        super().__init__()
+        self.layer, self.head = layer(width, width, batch_first=True), nn.Linear(width, 10)
+
+    def forward(self, x):
+        return self.head(self.layer(x)[0][:, -1])
+
+
+def train_recurrent(layer):
+    model = Recurrent(layer).to(DEVICE)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1, fused=True)
+    return training(model, optimizer, torch.randn(32, 64, 256, device=DEVICE),
+                    torch.randint(0, 10, (32,), device=DEVICE), False)
+
+
+def of_matrix(op, rows, columns):
+    x = torch.randn(rows, columns, device=DEVICE)
+    run = torch.compile(op) if COMPILED else op
+    return torch.no_grad()(lambda: run(x))
+
+
+def embedding_gradient():
+    weight = torch.randn(32000, 256, device=DEVICE, requires_grad=True)
+    tokens, grad = torch.randint(0, 32000, (8192,), device=DEVICE), torch.randn(8192, 256, device=DEVICE)
+    rows = torch.compile(F.embedding) if COMPILED else F.embedding
+    return lambda: torch.autograd.grad(rows(tokens, weight), weight, grad)[0]
 
 
 def images(batch):
@@ -221,6 +276,8 @@ ROWS = [
     ("GPT-2 124M training, 8 x 1024, bf16", "cuda", False, lambda: train_gpt2(8, 1024)),
     ("GPT-2 124M training, 1 x 256, bf16", "cuda", False, lambda: train_gpt2(1, 256)),
     ("ResNet-50 training, 64 x 224, bf16", "cuda", False, lambda: train_resnet(50, 64, True)),
+    ("Llama-style 100M training, 32 x 256, bf16", "cuda", False,
+     lambda: train_text(Llama(**LLAMA_100M), 32, 256, 16000, True)),
     ("Llama-style 1B decoding, bf16", "cuda", True, decode),
     ("ResNet-18 training, 4 x 224, f32", "cpu", False, lambda: train_resnet(18, 4, False)),
     ("ResNet-18 training, 4 x 224, bf16", "cpu", False, lambda: train_resnet(18, 4, True)),
@@ -228,8 +285,19 @@ ROWS = [
     ("ResNet-18 inference, 4 x 224, bf16", "cpu", False, lambda: infer_resnet18(4, True)),
     ("encoder training, 16 x 64 x 256, f32", "cpu", False, lambda: train_encoder(False)),
     ("encoder training, 16 x 64 x 256, bf16", "cpu", False, lambda: train_encoder(True)),
-    ("Llama-style 100M decoding, bf16", "cpu", True, lambda: decode(
-        width=768, layers=10, heads=12, key_heads=4, inner=2048, vocabulary=16000, context=256)),
+    ("ResNet-50 training, 4 x 224, f32", "cpu", False, lambda: train_resnet(50, 4, False)),
+    ("GPT-2-style training, 4 x 256, f32", "cpu", False, train_small_gpt),
+    ("Llama-style training, 4 x 256, f32", "cpu", False, train_small_llama),
+    ("Llama-style 100M decoding, bf16", "cpu", True, lambda: decode(**LLAMA_100M)),
+    ("LSTM training, 32 x 64 x 256, f32", "cpu", False, lambda: train_recurrent(nn.LSTM)),
+    ("GRU training, 32 x 64 x 256, f32", "cpu", False, lambda: train_recurrent(nn.GRU)),
+    ("gradient of an embedding, 8192 of 32000 x 256", "cpu", False, embedding_gradient),
+    ("sort, 64 x 16384", "cpu", False, lambda: of_matrix(lambda x: x.sort()[0], 64, 16384)),
+    ("top 50 of 64 x 16384", "cpu", False, lambda: of_matrix(lambda x: x.topk(50)[0], 64, 16384)),
+    ("cumsum of rows, 4096 x 1024", "cpu", False, lambda: of_matrix(lambda x: x.cumsum(1), 4096, 1024)),
+    ("cumsum of columns, 4096 x 1024", "cpu", False, lambda: of_matrix(lambda x: x.cumsum(0), 4096, 1024)),
+    ("softmax, 4096 x 1024", "cpu", False, lambda: of_matrix(lambda x: x.softmax(-1), 4096, 1024)),
+    ("layer norm, 4096 x 1024", "cpu", False, lambda: of_matrix(lambda x: F.layer_norm(x, (1024,)), 4096, 1024)),
 ]
 
 
@@ -241,6 +309,32 @@ def milliseconds(step, count, waits):
             finish()
     finish()
     return (time.perf_counter() - start) * 1e3 / count
+
+
+def tensor_bytes():
+    """Of all tensors that are alive."""
+    storages = {t.untyped_storage().data_ptr(): t.untyped_storage().nbytes()
+                for t in gc.get_objects() if issubclass(type(t), torch.Tensor)}
+    return sum(storages.values())
+
+
+def cpu_peak(step):
+    """The most that tensors take during a step: what lives before it, and what the allocator's events add up to. The
+    second step of a profile is taken, since memory that is older than the profile is given back without an event."""
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as run:
+        step()
+        gc.collect()
+        before = tensor_bytes()
+        with torch.profiler.record_function("second step"):
+            step()
+    live, start, most = 0, None, 0
+    for event in sorted(run.profiler.kineto_results.events(), key=lambda event: event.start_ns()):
+        if event.name() == "second step":
+            start = most = live
+        elif event.name() == "[memory]":
+            live += event.nbytes()
+            most = max(most, live)
+    return before + most - start
 
 
 def measure(name, waits, make):
@@ -259,8 +353,7 @@ def measure(name, waits, make):
     times.sort()
     line = {"row": name, "side": f"PyTorch {torch.__version__.split('+')[0]}, {arguments.mode}",
             "ms": times[len(times) // 2], "min": times[0], "first": first}
-    if CUDA:
-        line["peak"] = torch.cuda.max_memory_allocated()
+    line["peak"] = torch.cuda.max_memory_allocated() if CUDA else cpu_peak(step)
     print(json.dumps(line), flush=True)
 
 

@@ -3,8 +3,8 @@
 
 FOLDER has a model.onnx and test_data_set_0. Ranges of activations are observed on that input, brighter and darker, by
 ONNX Runtime's quantizer; RESULT gets the model with the input and ONNX Runtime's outputs, for hammock-onnx-suite and
-compare.py. Operators are QLinearConv and the like, or with `--format qdq` those of floats between QuantizeLinear and
-DequantizeLinear. Needs onnxruntime, onnx and sympy."""
+compare.py. Matmuls and convolutions are quantised, with `--all` other operators too: as QLinearConv and the like, or with
+`--format qdq` as those of floats between QuantizeLinear and DequantizeLinear. Needs onnxruntime, onnx and sympy."""
 
 import argparse
 import pathlib
@@ -32,6 +32,7 @@ def main():
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("result", type=pathlib.Path)
     parser.add_argument("--format", choices=["operators", "qdq"], default="operators")
+    parser.add_argument("--all", action="store_true", help="quantise every operator, not only matmuls and convolutions")
     options = parser.parse_args()
     data = options.result / "test_data_set_0"
     data.mkdir(parents=True, exist_ok=True)
@@ -49,6 +50,7 @@ def main():
         quant_pre_process(folder + "/model.onnx", folder + "/prepared.onnx", skip_symbolic_shape=True)
         kind = QuantFormat.QOperator if options.format == "operators" else QuantFormat.QDQ
         quantize_static(folder + "/prepared.onnx", str(options.result / "model.onnx"), Samples(name, x), quant_format=kind,
+                        op_types_to_quantize=None if options.all else ["Conv", "Gemm", "MatMul"],
                         per_channel=True, activation_type=QuantType.QUInt8, weight_type=QuantType.QInt8)
     session = onnxruntime.InferenceSession(str(options.result / "model.onnx"), providers=["CPUExecutionProvider"])
     for i, y in enumerate(session.run(None, {name: x})):

@@ -4,14 +4,11 @@ best of many.
 
     PYTHONPATH=build/python/package build/python/venv/bin/python bench/python/fft.py [--threads N]
 
-A call is what a user writes: it records, runs and waits. Libraries take turns. Times are those of processors, which the
-load of the machine changes less than others; by default there is one thread.
+A call is what a user writes: it records, runs and waits. By default there is one thread.
 """
 
-import argparse
-import time
-
 import numpy as np
+from timing import take_turns, threads_of_command_line
 
 import hammock as hm
 
@@ -46,33 +43,15 @@ def calls(name, shape, axis, double):
     return found
 
 
-def measure(functions, seconds=0.6):
-    best = dict.fromkeys(functions, float("inf"))
-    for function in functions.values():
-        function()
-    end = time.perf_counter() + seconds * len(functions)
-    while time.perf_counter() < end:
-        for name, function in functions.items():
-            start = time.process_time()
-            function()
-            best[name] = min(best[name], time.process_time() - start)
-    return best
-
-
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--threads", type=int, default=1)
-    threads = parser.parse_args().threads
-    hm.config.set("cpu.threads", threads)
-    if torch:
-        torch.set_num_threads(threads)
+    threads = threads_of_command_line(torch)
     print(f"{threads} threads, NumPy {np.__version__} (one thread)" + (f", PyTorch {torch.__version__}" if torch else ""))
     names = ["hammock", "numpy"] + (["torch"] if torch else [])
     print("| transform | shape | dtype | " + " | ".join(names) + " | to NumPy |" + (" to PyTorch |" if torch else ""))
     print("|---" * (4 + len(names) + bool(torch)) + "|")
     for name, shape, axis in CASES:
         for double in (False, True):
-            best = measure(calls(name, shape, axis, double))
+            best = take_turns(calls(name, shape, axis, double))
             times = " | ".join(f"{best[n] * 1e6:.1f}" for n in names)
             ratios = " | ".join(f"{best[n] / best['hammock']:.1f}x" for n in names[1:])
             dim = "" if axis is None else f", dim {axis}"

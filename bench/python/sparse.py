@@ -4,15 +4,12 @@ processors, the best of many.
 
     PYTHONPATH=build/python/package build/python/venv/bin/python bench/python/sparse.py [--threads N]
 
-A call is what a user writes: it records, runs and waits. Libraries take turns. Times are those of processors, which the
-load of the machine changes less than others; by default there is one thread. `both` is a matmul with the gradients of
+A call is what a user writes: it records, runs and waits. By default there is one thread. `both` is a matmul with the gradients of
 both operands.
 """
 
-import argparse
-import time
-
 import numpy as np
+from timing import take_turns, threads_of_command_line
 
 import hammock as hm
 
@@ -90,27 +87,8 @@ def calls(kind, rows, columns, each, width, double):
     return found
 
 
-def measure(functions, seconds=0.6):
-    best = dict.fromkeys(functions, float("inf"))
-    for function in functions.values():
-        for _ in range(3):
-            function()
-    end = time.perf_counter() + seconds * len(functions)
-    while time.perf_counter() < end:
-        for name, function in functions.items():
-            start = time.process_time()
-            function()
-            best[name] = min(best[name], time.process_time() - start)
-    return best
-
-
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--threads", type=int, default=1)
-    threads = parser.parse_args().threads
-    hm.config.set("cpu.threads", threads)
-    if torch:
-        torch.set_num_threads(threads)
+    threads = threads_of_command_line(torch)
     names = ["hammock"] + ["scipy"] * bool(scipy_sparse) + ["torch"] * bool(torch)
     print(f"{threads} threads (SciPy: one)" + (f", PyTorch {torch.__version__}" if torch else ""))
     print("| kind | matrix | dense | dtype | " + " | ".join(names) + " | " + " | ".join(f"to {n}" for n in names[1:]) + " |")
@@ -118,7 +96,7 @@ def main():
     for rows, columns, each, width in CASES:
         for kind in KINDS:
             for double in (False, True):
-                best = measure(calls(kind, rows, columns, each, width, double))
+                best = take_turns(calls(kind, rows, columns, each, width, double))
                 times = " | ".join(f"{best[n] * 1e6:.0f}" if n in best else "" for n in names)
                 ratios = " | ".join(f"{best[n] / best['hammock']:.1f}x" if n in best else "" for n in names[1:])
                 print(f"| {kind} | {rows}x{columns}, {each} a row | {width} | {'f64' if double else 'f32'} | {times} | {ratios} |", flush=True)
