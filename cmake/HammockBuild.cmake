@@ -96,7 +96,7 @@ function(hammock_test name)
   hammock_defaults(${name})
   target_precompile_headers(${name} REUSE_FROM test_headers)
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
-  target_link_libraries(${name} PRIVATE hammock_core test_source_path GTest::gtest_main)
+  target_link_libraries(${name} PRIVATE hammock_core test_main test_source_path)
   # Plug-ins lie beside the library. The old tag also serves dlopen called through a sanitizer.
   set_target_properties(${name} PROPERTIES BUILD_RPATH ${PROJECT_BINARY_DIR})
   target_link_options(${name} PRIVATE -Wl,--disable-new-dtags)
