@@ -120,6 +120,28 @@ TEST_F(OnnxQuantized, MatmulsOfDequantisedVectorsHaveNoDims) {
   EXPECT_EQ(y.item<float>(), 2.25f);
 }
 
+TEST_F(OnnxQuantized, SumsThatIntegersCannotHoldAreOfFloats) {
+  constexpr int64_t kTerms = 33026;  // of 255 * 255 each: over 2^31
+  const std::vector<uint8_t> weight(kTerms, 255);
+  format::Graph graph;
+  graph.inputs.push_back(Info("x", format::kUint8, {{1, ""}, {kTerms, ""}, {1, ""}}));
+  graph.outputs.push_back(Info("y", format::kFloat, {{1, ""}, {1, ""}, {1, ""}}));
+  graph.outputs.push_back(Info("z", format::kFloat, {{1, ""}, {1, ""}, {1, ""}}));
+  graph.initializers.push_back(Initial<float>("scale", {1}, {}));
+  graph.initializers.push_back(Initial<uint8_t>("zero", {0}, {}));
+  graph.initializers.push_back(Initial<uint8_t>("row", weight, {1, 1, kTerms}));
+  graph.initializers.push_back(Initial<uint8_t>("filter", weight, {1, kTerms, 1}));
+  graph.nodes = {Node("DequantizeLinear", {"x", "scale", "zero"}, {"x_real"}),
+                 Node("DequantizeLinear", {"row", "scale", "zero"}, {"row_real"}),
+                 Node("DequantizeLinear", {"filter", "scale", "zero"}, {"filter_real"}),
+                 Node("MatMul", {"row_real", "x_real"}, {"y"}),
+                 Node("Conv", {"x_real", "filter_real"}, {"z"})};
+  Any results = Load(ModelOf(graph))->run_method("forward", {full({1, kTerms, 1}, 255, u8)});
+  for (const Any& sum : results.ToList()) {
+    EXPECT_NEAR(sum.ToTensor().item<double>() / (255.0 * 255 * kTerms), 1, 1e-5);
+  }
+}
+
 TEST_F(OnnxQuantized, MatmulsOfVectorsRowsAndColumns) {
   format::Graph graph;
   graph.inputs.push_back(Info("a", format::kUint8, {{-1, "n"}}));

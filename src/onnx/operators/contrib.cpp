@@ -7,8 +7,6 @@
 
 namespace hammock::onnx {
 
-Tensor Convolved(const Call& c, Tensor x, const Tensor& weight, const std::optional<Tensor>& bias);
-
 namespace {
 
 constexpr const char* kMicrosoft = "com.microsoft";

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <limits>
 
 #include "hammock/ops/quantize.h"
 #include "onnx/fold_quantization.h"
@@ -143,9 +144,20 @@ Values MatMulInteger(Call& c) {
   return {IntegerMatmul({c[0], OfRows(ZeroPoint(c, 2))}, {c[1], ZeroPoint(c, 3)})};
 }
 
+/// The most products of two bytes less their zero points whose sum is sure to fit an i32.
+constexpr int64_t kMostTerms = std::numeric_limits<int32_t>::max() / (255 * 255);
+
 /// Of two operands, each with its scale and zero point behind it.
 Tensor MatmulSums(const Call& c, const Tensor& a, const Tensor& b) {
   return IntegerMatmul({a, OfRows(ZeroPoint(c, 2))}, {b, ZeroPoint(c, 5)});
+}
+/// The same for operands that the model multiplies as floats: what integers cannot hold is summed
+/// in floats.
+Tensor RealMatmulSums(const Call& c, const Tensor& a, const Tensor& b) {
+  const int64_t terms = b.size(b.dim() == 1 ? 0 : -2);
+  if (terms <= kMostTerms) return MatmulSums(c, a, b).to(DType::kF32);
+  return matmul(Centred({a, OfRows(ZeroPoint(c, 2))}).to(DType::kF32),
+                Centred({b, ZeroPoint(c, 5)}).to(DType::kF32));
 }
 Tensor MatmulScale(const Call& c) { return ScaleOf(OfRows(c[1])) * ScaleOf(c[4]); }
 
@@ -162,13 +174,13 @@ Values QLinearMatMul(Call& c) {
 }
 
 Values DequantizedMatMul(Call& c) {
-  return {MatmulSums(c, c[0], c[3]).to(DType::kF32) * MatmulScale(c)};
+  return {RealMatmulSums(c, c[0], c[3]) * MatmulScale(c)};
 }
 
 Values DequantizedGemm(Call& c) {
-  Tensor sums =
-      MatmulSums(c, c.Int("transA", 0) ? c[0].t() : c[0], c.Int("transB", 0) ? c[3].t() : c[3]);
-  Tensor y = sums.to(DType::kF32) * MatmulScale(c);
+  Tensor y = RealMatmulSums(c, c.Int("transA", 0) ? c[0].t() : c[0],
+                            c.Int("transB", 0) ? c[3].t() : c[3]) *
+             MatmulScale(c);
   return {c.Has(6) ? y + c[6] : y};
 }
 
@@ -224,9 +236,23 @@ Tensor ConvolutionScale(const Call& c, int64_t rank) {
   return c[1].reshape({}) * OfChannels(c[4], rank);
 }
 
+/// See RealMatmulSums.
+Tensor RealConvolutionSums(const Call& c) {
+  const Tensor weight = c[3];
+  if (weight.numel() <= kMostTerms * weight.size(0)) return ConvolutionSums(c).to(DType::kF32);
+  std::optional<Tensor> zero = ZeroPoint(c, 5);
+  if (zero && zero->dim() == 1) {
+    Dims sizes = Dims::Filled(weight.dim(), 1);
+    sizes[0] = zero->numel();
+    zero = zero->reshape(sizes);
+  }
+  return Convolved(c, Centred({c[0], ZeroPoint(c, 2)}).to(DType::kF32),
+                   Centred({weight, zero}).to(DType::kF32), std::nullopt);
+}
+
 Values DequantizedConv(Call& c) {
-  Tensor sums = ConvolutionSums(c);
-  Tensor y = sums.to(DType::kF32) * ConvolutionScale(c, sums.dim());
+  Tensor sums = RealConvolutionSums(c);
+  Tensor y = sums * ConvolutionScale(c, sums.dim());
   return {c.Has(6) ? y + OfChannels(c[6], y.dim()) : y};
 }
 

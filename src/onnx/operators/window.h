@@ -16,5 +16,8 @@ struct Windows {
 Windows WindowsOf(const Call& call, const Dims& sizes, std::vector<int64_t> kernel);
 /// How many windows there are along a dim.
 int64_t CountOf(const Windows& windows, int dim, int64_t size, bool ceil);
+/// The convolution of `x` with the windows of `call`.
+Tensor Convolved(const Call& call, Tensor x, const Tensor& weight,
+                 const std::optional<Tensor>& bias);
 
 }  // namespace hammock::onnx
