@@ -406,8 +406,8 @@ bool SameNumber(const Any& known, const c10::IValue& value) {
       return value.isBool() && value.toBool() == known.ToBool();
     case Any::Kind::kInt:
       return value.isInt() && value.toInt() == known.ToInt();
-    case Any::Kind::kFloat:
-      return value.isDouble() && value.toDouble() == known.ToDouble();
+    case Any::Kind::kFloat:  // by bits: -0.0 is not 0.0, a NaN is itself
+      return value.isDouble() && hammock::Scalar(value.toDouble()) == known.ToScalar();
     default:
       return false;
   }

@@ -6,6 +6,8 @@
 #include <torch/csrc/jit/ir/irparser.h>
 #include <torch/csrc/jit/runtime/graph_executor.h>
 
+#include <cmath>
+
 #include "engine/jit_graph.h"
 
 namespace hammock_torch {
@@ -316,6 +318,18 @@ constexpr char kBranch[] = R"(graph(%x : Tensor, %n : int):
         %d : Tensor = aten::mul(%c, %x)
         -> (%t, %d)
     return (%z))";
+
+TEST(RunNow, ZerosOfBothSignsAreTwoNumbers) {
+  auto graph = Parse(R"(graph(%x : Tensor, %factor : float):
+    %y : Tensor = aten::mul(%x, %factor)
+    return (%y))");
+  Program program = ProgramOf(*graph, hammock::Device("cpu"));
+  for (double factor : {0.0, 0.0, 0.0, -0.0, -0.0, -0.0}) {
+    std::vector<c10::IValue> results =
+        program.RunNow(std::vector<c10::IValue>{at::ones({2}), factor});
+    EXPECT_EQ(std::signbit(results[0].toTensor()[0].item<double>()), std::signbit(factor));
+  }
+}
 
 TEST(Engine, BranchesAndLoops) {
   for (int64_t n : {0, 1, 3}) ExpectLikeTorch(kBranch, {at::randn({4}), n});
