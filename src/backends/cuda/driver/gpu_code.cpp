@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <atomic>
+#include <system_error>
 #include <thread>
 
 #include "backends/cuda/device/device_text.h"
@@ -101,11 +102,14 @@ std::vector<std::string> GpuCode::CompileAll(const std::vector<const KernelSourc
       }
     }
   };
-  size_t threads = std::min<size_t>(sources.size(), std::thread::hardware_concurrency());
-  std::vector<std::thread> others;
-  for (size_t i = 1; i < threads; ++i) others.emplace_back(work);
+  const size_t threads = std::min<size_t>(sources.size(), std::thread::hardware_concurrency());
+  std::vector<std::jthread> others;
+  try {
+    for (size_t i = 1; i < threads; ++i) others.emplace_back(work);
+  } catch (const std::system_error&) {  // those that could be started do the work
+  }
   work();
-  for (std::thread& thread : others) thread.join();
+  others.clear();  // waits for them
   for (const std::exception_ptr& error : errors) {
     if (error) std::rethrow_exception(error);
   }
