@@ -132,7 +132,9 @@ mkdir -p "$logs"
 rm -f "$logs"/*.result "$logs/table"
 nvidia-smi --query-gpu=name,memory.total,driver_version --format=csv,noheader || true
 start=$SECONDS
-cmake --preset minimal -B "$build" >"$logs/configure.log" 2>&1 ||
+gloo=OFF  # which the ranks meet by, where it is installed
+[ -e /usr/include/gloo ] && gloo=ON
+cmake --preset minimal -B "$build" -D HAMMOCK_WITH_GLOO=$gloo >"$logs/configure.log" 2>&1 ||
   { cat "$logs/configure.log"; exit 1; }
 cmake --build "$build" -j "$jobs" --target cuda_backend_tests cuda_fuzz_tests hammock-golden \
   random_program_tests autograd_tests hammock-training gpu_bench thread_bench distributed_child >"$logs/build.log" 2>&1 ||
