@@ -320,6 +320,7 @@ void ThrowsIn(bool earlier_step) {
   Tensor index = full({1}, Scalar(int64_t{world.rank() == bad ? 9 : 1}), DType::kI64);
   mark_step(true);
   try {
+    world.barrier();  // a rank that ends while others still connect is another error
     Tensor x = index_select(ones({4}), 0, index);
     if (earlier_step) mark_step();
     Kept = distributed::all_reduce(x);
