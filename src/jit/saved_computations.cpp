@@ -18,11 +18,18 @@ constinit const metrics::DeclaredCounter kNativeCodeLoaded({
     .doc = "Computations taken from an archive, without a compiler.",
 });
 
+constinit const metrics::DeclaredCounter kNativeCodeRefused({
+    .name = "NativeCodeRefused",
+    .doc = "Sections of native code in archives that were made for another device or version, or "
+           "are damaged; their graphs are compiled anew.",
+});
+
 constexpr std::string_view kSection = "native/";
 
 constinit thread_local SavedComputations* current = nullptr;
 
 void Refuse(const Archive& archive, const LoadOptions& options, const std::string& why) {
+  metrics::Get<kNativeCodeRefused>().Add();
   if (options.require_native) {
     Throw<NotSupported>(ErrorCode::kNotSupported, "{}: its native code cannot be used: {}",
                         archive.what(), why);
@@ -79,27 +86,36 @@ void SavedComputations::ReadFrom(const Archive& archive, const LoadOptions& opti
   for (const Archive::Section& section : archive.sections()) {
     if (!section.name.starts_with(kSection)) continue;
     any = true;
-    DeviceEntry& device = EntryOf(Device(section.name.substr(kSection.size())).id());
-    RecordReader record(archive.what(), section.bytes);
-    std::string made_for;
-    record(made_for);
-    const std::string here = device.backend->Fingerprint(device.device);
-    if (made_for != here) {
-      Refuse(archive, options,
-             fmt::format("it was made for another CPU or version\n  made for: {}\n  this is:  {}",
-                         made_for, here));
-      continue;
-    }
-    std::vector<std::string> computations;
-    record(computations);
-    record.ExpectEnd();
-    for (std::string& bytes : computations) {
-      uint64_t hash = lazy::SavedComputation::Parse(bytes).graph.hash().lo;
-      saved_.emplace(hash, std::move(bytes));
+    try {
+      ReadSection(archive, section);
+    } catch (const Error& error) {
+      Refuse(archive, options, error.what());
     }
   }
   if (!any) Refuse(archive, options, "it has none");
   if (options.require_native) required_by_ = archive.what();
+}
+
+void SavedComputations::ReadSection(const Archive& archive, const Archive::Section& section) {
+  DeviceEntry& device = EntryOf(Device(section.name.substr(kSection.size())).id());
+  RecordReader record(archive.what(), section.bytes);
+  std::string made_for;
+  record(made_for);
+  const std::string here = device.backend->Fingerprint(device.device);
+  if (made_for != here) {
+    Throw(ErrorCode::kValue,
+          "it was made for another device or version\n  made for: {}\n  this is:  {}", made_for,
+          here);
+  }
+  std::vector<std::string> computations;
+  record(computations);
+  record.ExpectEnd();
+  decltype(saved_) read;
+  for (std::string& bytes : computations) {
+    const uint64_t hash = lazy::SavedComputation::Parse(bytes).graph.hash().lo;
+    read.emplace(hash, std::move(bytes));
+  }
+  saved_.merge(read);
 }
 
 }  // namespace hammock::jit

@@ -39,6 +39,8 @@ class SavedComputations {
   void ReadFrom(const Archive& archive, const LoadOptions& options);
 
  private:
+  void ReadSection(const Archive& archive, const Archive::Section& section);
+
   std::map<std::string, std::vector<lazy::ComputationPtr>> noted_;  // by device
   std::multimap<uint64_t, std::string> saved_;                      // by hash of the graph
   std::string required_by_;  // the archive whose computations must be used, or empty

@@ -181,14 +181,18 @@ TEST(CompileAhead, CodeIsNotRunUnlessAllowed) {
       hammock::testing::RunChild({HAMMOCK_AHEAD_CHILD, CompiledMlp(), "default"})));
 }
 
-/// The archive with its native section replaced.
-std::string WithNative(const std::string& name, const std::function<void(std::string&)>& change) {
+/// The archive with its native section replaced, and under another name if one is given.
+std::string WithNative(const std::string& name, const std::function<void(std::string&)>& change,
+                       const std::string& other_section = "") {
   auto archive = Archive::Open(CompiledMlp());
   ArchiveWriter writer;
   for (const Archive::Section& section : archive->sections()) {
-    std::string bytes(section.bytes);
-    if (section.name.starts_with("native/")) change(bytes);
-    writer.Add(section.name, std::move(bytes));
+    std::string section_name = section.name, bytes(section.bytes);
+    if (section.name.starts_with("native/")) {
+      change(bytes);
+      if (!other_section.empty()) section_name = other_section;
+    }
+    writer.Add(section_name, std::move(bytes));
   }
   std::string path = TempFile(name);
   writer.Save(path);
@@ -204,17 +208,34 @@ TEST(CompileAhead, AnotherCpuRecompilesOrRefuses) {
   ModulePtr module = load_module(path, {.allow_native = true});
   EXPECT_TRUE(Contains(log.text(),
                        "its native code is not used, graphs are compiled anew: it was "
-                       "made for another CPU or version"));
+                       "made for another device or version"));
   Mlp mlp;
   EXPECT_NEAR((*module)(x).to_vector<float>()[0], mlp(x).to_vector<float>()[0], 1e-6);
   EXPECT_ERROR(load_module(path, {.allow_native = true, .require_native = true}), NotSupported,
-               "its native code cannot be used: it was made for another CPU or version");
+               "its native code cannot be used: it was made for another device or version");
 }
 
 TEST(CompileAhead, DamagedCodeIsNotRun) {
   SKIP_WITHOUT_LLVM();
   std::string path = WithNative("damaged.hmk", [](std::string& bytes) { bytes.back() ^= 1; });
-  EXPECT_ERROR(load_module(path, {.allow_native = true}), ValueError, "");
+  auto refused = [] { return metrics::CounterValue("NativeCodeRefused").value_or(0); };
+  const int64_t before = refused();
+  ModulePtr module = load_module(path, {.allow_native = true});
+  EXPECT_EQ(refused(), before + 1);
+  Mlp mlp;
+  Tensor x = ones({2, 3});
+  EXPECT_NEAR((*module)(x).to_vector<float>()[0], mlp(x).to_vector<float>()[0], 1e-6);
+  EXPECT_ERROR(load_module(path, {.allow_native = true, .require_native = true}), NotSupported,
+               "its native code cannot be used");
+}
+
+TEST(CompileAhead, CodeForADeviceThatIsAbsentIsNotUsed) {
+  SKIP_WITHOUT_LLVM();
+  std::string path = WithNative(
+      "absent.hmk", [](std::string&) {}, "native/absent");
+  LogCapture log;
+  EXPECT_NO_THROW(load_module(path, {.allow_native = true}));
+  EXPECT_TRUE(Contains(log.text(), "its native code is not used"));
 }
 
 TEST(CompileAhead, ArchivesWithoutCodeAreLoaded) {
