@@ -138,7 +138,8 @@ TEST_F(OnnxQuantized, SumsThatIntegersCannotHoldAreOfFloats) {
                  Node("Conv", {"x_real", "filter_real"}, {"z"})};
   Any results = Load(ModelOf(graph))->run_method("forward", {full({1, kTerms, 1}, 255, u8)});
   for (const Any& sum : results.ToList()) {
-    EXPECT_NEAR(sum.ToTensor().item<double>() / (255.0 * 255 * kTerms), 1, 1e-5);
+    EXPECT_NEAR(sum.ToTensor().item<double>() / (255.0 * 255 * kTerms), 1,
+                1e-4);  // -1 if it wrapped
   }
 }
 
