@@ -140,7 +140,7 @@ class Backend : public lazy::BackendImplInterface {
       const bool alone = inputs.back().use_count() == 2;
       donated[i] = i < run.donated.size() && run.donated[i] && alone;
     }
-    Program::Run enqueued = program->Enqueue(inputs, donated);
+    Program::Run enqueued = program->Enqueue(inputs, donated, run);
     std::vector<BackendDataPtr> results;
     for (size_t i = 0; i < enqueued.outputs.size(); ++i) {
       results.push_back(std::make_shared<DeviceData>(

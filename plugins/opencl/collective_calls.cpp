@@ -10,8 +10,9 @@ void Collective(CallBuilder& call) {
   const hammock::GraphNode& node = call.node();
   const hammock::Shape& type = call.in(0);
   call.RunOnHost(call.In(0), call.Out(),
-                 {type.bytes(), call.out().bytes(), [&node, type](const void* in, void* out) {
-                    hammock::RunCollective(node, type, in, out);
+                 {type.bytes(), call.out().bytes(),
+                  [&node, type](const hammock::lazy::RunContext& run, const void* in, void* out) {
+                    hammock::RunCollective(run, node, type, in, out);
                   }});
 }
 

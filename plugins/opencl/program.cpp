@@ -201,7 +201,8 @@ void Program::Start(const Step& step, const Launch& launch, size_t command,
 }
 
 /// The device has done all before it when the host reads.
-void Program::RunOnHost(const HostStep& host, const Place& from, const Place& to) const {
+void Program::RunOnHost(const HostStep& host, const hammock::lazy::RunContext& context,
+                        const Place& from, const Place& to) const {
   std::vector<char> in(static_cast<size_t>(host.in_bytes)),
       out(static_cast<size_t>(host.out_bytes));
   if (!in.empty()) {
@@ -210,7 +211,7 @@ void Program::RunOnHost(const HostStep& host, const Place& from, const Place& to
                             in.size(), in.data(), 0, nullptr, nullptr),
         "clEnqueueReadBuffer");
   }
-  host.run(in.data(), out.data());
+  host.run(context, in.data(), out.data());
   if (out.empty()) return;
   Check(clEnqueueWriteBuffer(device_.queue(), to.memory, CL_TRUE, static_cast<size_t>(to.offset),
                              out.size(), out.data(), 0, nullptr, nullptr),
@@ -233,8 +234,8 @@ void Program::RaiseFaultsSoFar(const Block& faults) const {
   Raise(found);
 }
 
-Program::Run Program::Enqueue(const std::vector<BlockPtr>& inputs,
-                              const std::vector<bool>& donated) const {
+Program::Run Program::Enqueue(const std::vector<BlockPtr>& inputs, const std::vector<bool>& donated,
+                              const hammock::lazy::RunContext& context) const {
   Run run;
   const std::vector<int> taken = donations_.Match(donated);
   std::vector<Place> in, out;
@@ -281,7 +282,8 @@ Program::Run Program::Enqueue(const std::vector<BlockPtr>& inputs,
       }
       lock.unlock();                          // it may wait for other threads
       if (faults) RaiseFaultsSoFar(*faults);  // other ranks must not get what a failed call left
-      RunOnHost(step.host, PlaceOf(step.arguments[0], c, buffers, arena_place, faults_place),
+      RunOnHost(step.host, context,
+                PlaceOf(step.arguments[0], c, buffers, arena_place, faults_place),
                 PlaceOf(step.arguments[1], c, buffers, arena_place, faults_place));
       lock.lock();
     }

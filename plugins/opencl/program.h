@@ -34,7 +34,8 @@ class Program {
     Event ended;  ///< of a run with a check
   };
   /// `donated`: by input, whether an output may take its memory.
-  Run Enqueue(const std::vector<BlockPtr>& inputs, const std::vector<bool>& donated) const;
+  Run Enqueue(const std::vector<BlockPtr>& inputs, const std::vector<bool>& donated,
+              const hammock::lazy::RunContext& context) const;
 
   bool can_fail() const { return !faults_.empty(); }
   int64_t peak_bytes() const { return plan_.peak_bytes(); }
@@ -71,7 +72,8 @@ class Program {
                 const hammock::compiler::BufferMap<Place>& buffers, Place arena,
                 Place faults) const;
   void Copy(const Place& from, const Place& to, int64_t bytes) const;
-  void RunOnHost(const HostStep& host, const Place& from, const Place& to) const;
+  void RunOnHost(const HostStep& host, const hammock::lazy::RunContext& context, const Place& from,
+                 const Place& to) const;
   void Raise(const std::vector<int64_t>& faults) const;  ///< the first one, if there is any
   void RaiseFaultsSoFar(const Block& faults) const;
   void Start(const Step& step, const Launch& launch, size_t command,

@@ -7,6 +7,7 @@
 /// run.
 
 #include <hammock/compiler/kernel.h>
+#include <hammock/lazy/run_context.h>
 
 #include <array>
 #include <cstdint>
@@ -48,7 +49,7 @@ struct Argument {
 /// A step on the host: argument 0 is read, argument 1 written.
 struct HostStep {
   int64_t in_bytes = 0, out_bytes = 0;
-  std::function<void(const void* in, void* out)> run;
+  std::function<void(const hammock::lazy::RunContext& run, const void* in, void* out)> run;
 };
 
 struct Step {

@@ -147,11 +147,6 @@ bool Run::IsCancelled() {
   return flag && flag->load(std::memory_order_relaxed);
 }
 
-void Run::ThrowIfCancelled() {
-  if (IsCancelled()) [[unlikely]]
-    throw Cancelled();
-}
-
 bool Run::WaitForOthers(TimePoint end) {
   return PollUntil(end, [] { return runs_before_exit.load() == own_runs_before_exit; });
 }

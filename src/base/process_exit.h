@@ -76,7 +76,6 @@ class Run {
   /// Becomes true when the innermost run of this thread is to stop; null where none ever will.
   static const std::atomic<bool>* CancelFlag();
   static bool IsCancelled();
-  static void ThrowIfCancelled();
   /// Waits for other threads' runs from before the exit; false if some have not ended by `end`.
   static bool WaitForOthers(TimePoint end);
 

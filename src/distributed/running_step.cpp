@@ -5,11 +5,6 @@
 #include "base/throw.h"
 
 namespace hammock::distributed {
-namespace {
-
-constinit thread_local StepAgreements* running = nullptr;
-
-}  // namespace
 
 void StepAgreements::Add(std::shared_ptr<Group::State> group, AgreementPtr agreement) {
   entries_.push_back({std::move(group), std::move(agreement)});
@@ -23,15 +18,10 @@ void StepAgreements::Fail(const std::string& reason) {
   for (Entry& entry : entries_) entry.group->Abort(reason);
 }
 
-StepAgreements* StepAgreements::Running() { return running; }
-
-StepAgreements::Scope::Scope(StepAgreements* agreements)
-    : outer_(std::exchange(running, agreements)) {}
-StepAgreements::Scope::~Scope() { running = outer_; }
-
-CollectiveCall::CollectiveCall(const std::string& group_name) : group(FindGroup(group_name)) {
-  if (running) {
-    for (const StepAgreements::Entry& entry : running->entries_) {
+CollectiveCall::CollectiveCall(const StepAgreements* step, const std::string& group_name)
+    : group(FindGroup(group_name)) {
+  if (step) {
+    for (const StepAgreements::Entry& entry : step->entries_) {
       if (entry.group == group) agreement = entry.agreement;
     }
   }

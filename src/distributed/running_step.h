@@ -1,5 +1,5 @@
 #pragma once
-/// The collectives of a step that runs, as their kernels find them.
+/// The collectives of a step that runs, as RunContext hands them to its backend.
 
 #include <memory>
 #include <string>
@@ -17,20 +17,6 @@ class StepAgreements {
   void Succeed();
   /// The step has failed: ranks that wait for it hear of it.
   void Fail(const std::string& reason);
-  /// Those of the step that this thread runs; null: it has none.
-  static StepAgreements* Running();
-
-  /// While one lives, kernels of this thread run collectives of these agreements.
-  class Scope {
-   public:
-    explicit Scope(StepAgreements* agreements);
-    ~Scope();
-    Scope(const Scope&) = delete;
-    Scope& operator=(const Scope&) = delete;
-
-   private:
-    StepAgreements* const outer_;
-  };
 
  private:
   friend struct CollectiveCall;
@@ -43,8 +29,9 @@ class StepAgreements {
 
 /// A collective that a kernel is about to run: its ranks have agreed on the step.
 struct CollectiveCall {
-  /// Waits for the agreement; raises where there is none.
-  explicit CollectiveCall(const std::string& group_name);
+  /// Waits for the group's agreement among those of the step, which may be null; raises where there
+  /// is none.
+  CollectiveCall(const StepAgreements* step, const std::string& group_name);
 
   std::shared_ptr<Group::State> group;
   AgreementPtr agreement;

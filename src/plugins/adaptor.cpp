@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <string_view>
 
+#include "backends/common/collectives.h"
 #include "base/inline_list.h"
 #include "base/load_libraries.h"
 #include "base/throw.h"
 #include "hammock/distributed.h"
-#include "hammock/lazy/collectives.h"
 #include "hammock/lazy/plugin_adaptor.h"
 #include "plugins/graph_bytes.h"
 #include "plugins/handle_table.h"
@@ -250,6 +250,7 @@ class Adaptor {
     FindData(call.arguments, call.argument_count, arguments);
     lazy::RunContext run;
     run.location = call.location;
+    run.collectives = CollectiveScope::Current();  // of a plug-in that lies in the program itself
     if (call.donated) run.donated.assign(call.donated, call.donated + call.argument_count);
     std::vector<BackendDataPtr> results = backend_.ExecuteComputation(
         ComputationOf(call.executable), std::span(arguments.begin(), arguments.size()),

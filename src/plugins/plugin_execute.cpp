@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <memory>
 
-#include "distributed/running_step.h"
+#include "backends/common/collectives.h"
 #include "hammock/config.h"
 #include "plugins/plugin_calls.h"
 
@@ -35,10 +35,11 @@ class RunLists {
 };
 
 struct Execution {
-  Execution(size_t arguments, size_t results) : lists(arguments, results) {
+  Execution(size_t arguments, size_t results, const StepAgreements* collectives)
+      : lists(arguments, results) {
     // A copy: one that is given up may go on when the step has ended.
-    if (const StepAgreements* running = StepAgreements::Running()) [[unlikely]]
-      agreements = std::make_shared<StepAgreements>(*running);
+    if (collectives) [[unlikely]]
+      agreements = std::make_shared<StepAgreements>(*collectives);
   }
 
   HammockStatus Run(const HammockPlugin& table, HammockError* error) {
@@ -60,7 +61,7 @@ struct Execution {
 
  private:
   HammockStatus RunWithCollectives(const HammockPlugin& table, HammockError* error) {
-    const StepAgreements::Scope scope(agreements.get());
+    const CollectiveScope scope(agreements.get());
     PluginHost::TakeCollectiveError();  // of another run
     const HammockStatus status = table.execute(table.self, &call, error);
     if (status != HAMMOCK_OK) collective_error = PluginHost::TakeCollectiveError();
@@ -75,7 +76,7 @@ std::vector<BackendDataPtr> PluginBackend::ExecuteComputation(
     const BackendDevice& device, const lazy::RunContext& run) const {
   const HammockExecutable executable = ExecutableOf(computation);
   const auto results_size = static_cast<size_t>(computation->results_size());
-  Execution state(arguments.size(), results_size);
+  Execution state(arguments.size(), results_size, run.collectives);
   for (size_t i = 0; i < arguments.size(); ++i) {
     state.lists.data()[i] = HandleOf(*this, arguments[i]);
   }

@@ -5,12 +5,11 @@
 #include <algorithm>
 #include <span>
 
+#include "backends/common/collectives.h"
 #include "base/log.h"
 #include "base/option_registry.h"
 #include "base/option_value.h"
 #include "base/throw.h"
-#include "distributed/running_step.h"
-#include "hammock/lazy/collectives.h"
 #include "hammock/metric.h"
 #include "hammock/option.h"
 #include "hammock/profile.h"
@@ -262,7 +261,7 @@ struct HostFunctions {
         Throw(ErrorCode::kValue, "{}: its elements, or the place for its result, are null",
               given->op);
       }
-      RunCollective(node, type, given->in, given->out);
+      RunCollective({.collectives = CollectiveScope::Current()}, node, type, given->in, given->out);
       return HAMMOCK_OK;
     } catch (...) {
       PluginHost::KeepCollectiveError();
@@ -300,7 +299,7 @@ std::exception_ptr PluginHost::TakeCollectiveError() {
 }
 
 void PluginHost::KeepCollectiveError() {
-  if (distributed::StepAgreements::Running()) collective_error = std::current_exception();
+  if (CollectiveScope::Current()) collective_error = std::current_exception();
 }
 
 bool PluginHost::IsOurs(const HammockHost& table) { return table.log == HostFunctions::LogLine; }

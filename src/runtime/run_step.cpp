@@ -6,6 +6,7 @@
 #include <chrono>
 #include <optional>
 
+#include "backends/common/collectives.h"
 #include "base/location_scope.h"
 #include "base/log.h"
 #include "base/process_exit.h"
@@ -128,7 +129,11 @@ std::vector<BackendDataPtr> RunSegment(const Step& step, const CompiledSegment& 
                                        std::span<const BackendDataPtr> arguments,
                                        const std::vector<bool>& donated,
                                        RunningMemory::Use& memory) {
-  const lazy::RunContext run = {donated, running_step_location, TracedRun::OfSegment(segment)};
+  const lazy::RunContext run = {.donated = donated,
+                                .location = running_step_location,
+                                .profile = TracedRun::OfSegment(segment),
+                                .cancel = process_exit::Run::CancelFlag(),
+                                .collectives = step.agreements.get()};
   // It may run several times: what is donated is written only when nothing can fail any more.
   auto execute = [&] { return Execute(*segment.device, segment.computation, arguments, run); };
   auto execute_alone_if_needed = [&] {
@@ -223,7 +228,10 @@ std::vector<BackendDataPtr> ExecuteNow(DeviceEntry& device, const lazy::Computat
   Running here(device);
   process_exit::Run run;
   std::vector<BackendDataPtr> results =
-      hammock::Execute(device, computation, arguments, {.location = running_step_location});
+      hammock::Execute(device, computation, arguments,
+                       {.location = running_step_location,
+                        .cancel = process_exit::Run::CancelFlag(),
+                        .collectives = CollectiveScope::Current()});  // a custom call's step
   for (const BackendDataPtr& result : results) result->WaitReady();
   return results;
 }
@@ -301,7 +309,6 @@ void StepExecutor::Execute(const StepPtr& step) {
       [&] { return device.name() + " step at " + WhereText(running_step_location); });
   std::optional<Turns::Turn> ordered;  // taken and passed on also where the step fails
   if (step->ordered != kNoTurn) ordered.emplace(device.ordered, step->ordered);
-  distributed::StepAgreements::Scope collectives(step->agreements.get());
   try {
     WaitForArguments(*step, device.backend->IsAsynchronous());
     if (process_exit::Run::IsCancelled()) {

@@ -35,7 +35,7 @@
 namespace hammock::lazy {
 
 /// Grows when the layout of the classes in include/hammock/lazy changes.
-inline constexpr int kBackendAbiVersion = 8;
+inline constexpr int kBackendAbiVersion = 9;
 
 /// A backend's answer about one node of a graph.
 struct Capability {

@@ -2,6 +2,7 @@
 /// Facts about one run of a computation, besides its arguments: the last argument of
 /// `ExecuteComputation`.
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -10,6 +11,10 @@
 
 #include "hammock/export.h"
 #include "hammock/location.h"
+
+namespace hammock::distributed {
+class StepAgreements;
+}
 
 namespace hammock::lazy {
 
@@ -39,6 +44,12 @@ struct RunContext {
   LocationId location = 0;
   /// Null where no profile is being written.
   const RunProfile* profile = nullptr;
+  /// Becomes true when the process ends before the run does: the run may then stop with any error,
+  /// as long as no donated argument was written. Null where that cannot happen.
+  const std::atomic<bool>* cancel = nullptr;
+  /// The collectives that ranks have agreed on for this step, for RunCollective
+  /// (hammock/lazy/collectives.h). Null where it has none.
+  distributed::StepAgreements* collectives = nullptr;
 };
 
 }  // namespace hammock::lazy

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "base/never_destroyed.h"
 #include "base/throw.h"
 #include "distributed/exchange.h"
-#include "distributed/running_step.h"
 #include "hammock/metric.h"
 #include "ops/primitives/collectives.h"
 
@@ -23,6 +23,8 @@ constinit const metrics::DeclaredCounter kMerged({
 constexpr const OpDef* kCollectives[] = {
     &ops::kAllReduce, &ops::kAllGather,         &ops::kReduceScatter,   &ops::kCollectiveBroadcast,
     &ops::kAllToAll,  &ops::kCollectivePermute, &ops::kMergedCollective};
+
+constinit thread_local distributed::StepAgreements* current_collectives = nullptr;
 
 /// Set once, when a plug-in is loaded, before its first step.
 CollectiveFn& OutsideCollectives() {
@@ -212,7 +214,14 @@ int64_t CollectiveScratch(const GraphNode& node, const Shape& type) {
   return static_cast<int64_t>(bytes);
 }
 
-void RunCollective(const GraphNode& node, const Shape& type, const void* in, void* out) {
+CollectiveScope::CollectiveScope(distributed::StepAgreements* collectives)
+    : outer_(std::exchange(current_collectives, collectives)) {}
+CollectiveScope::~CollectiveScope() { current_collectives = outer_; }
+distributed::StepAgreements* CollectiveScope::Current() { return current_collectives; }
+
+void RunCollective(const lazy::RunContext& run, const GraphNode& node, const Shape& type,
+                   const void* in, void* out) {
+  const CollectiveScope scope(run.collectives);
   std::vector<char> scratch(static_cast<size_t>(CollectiveScratch(node, type)));
   RunCollective(node, type, in, out, scratch.data());
 }
@@ -220,7 +229,7 @@ void RunCollective(const GraphNode& node, const Shape& type, const void* in, voi
 void RunCollective(const GraphNode& node, const Shape& type, const void* in, void* out,
                    char* scratch) {
   if (const CollectiveFn& outside = OutsideCollectives()) return outside(node, type, in, out);
-  const CollectiveCall call(node.attr("group").str());
+  const CollectiveCall call(CollectiveScope::Current(), node.attr("group").str());
   distributed::Group::State& group = *call.group;
   CheckRanks(node, group);
   const auto bytes = static_cast<size_t>(type.bytes());

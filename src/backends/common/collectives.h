@@ -3,7 +3,7 @@
 #include <span>
 #include <string>
 
-#include "distributed/group.h"
+#include "distributed/running_step.h"
 #include "hammock/lazy/collectives.h"
 
 namespace hammock {
@@ -26,7 +26,23 @@ Partners PartnersOf(const GraphNode& permute, int rank);
 /// ValueError if the node was recorded for another number of ranks.
 void CheckRanks(const GraphNode& node, const distributed::Group::State& group);
 
-/// The same as that of hammock/lazy/collectives.h, where `scratch` has CollectiveScratch bytes.
+/// Makes the collectives of a run known to its kernels on this thread, which no RunContext reaches.
+class CollectiveScope {
+ public:
+  explicit CollectiveScope(distributed::StepAgreements* collectives);
+  ~CollectiveScope();
+  CollectiveScope(const CollectiveScope&) = delete;
+  CollectiveScope& operator=(const CollectiveScope&) = delete;
+
+  /// Those of the innermost scope of this thread; null where there are none.
+  static distributed::StepAgreements* Current();
+
+ private:
+  distributed::StepAgreements* const outer_;
+};
+
+/// As that of hammock/lazy/collectives.h, in the scope of its run; `scratch` has CollectiveScratch
+/// bytes.
 void RunCollective(const GraphNode& node, const Shape& type, const void* in, void* out,
                    char* scratch);
 int64_t CollectiveScratch(const GraphNode& node, const Shape& type);

@@ -5,6 +5,7 @@
 #include <limits>
 #include <mutex>
 
+#include "backends/common/collectives.h"
 #include "backends/common/fault.h"
 #include "backends/common/host_backend.h"
 #include "backends/cpu/calls/calls.h"
@@ -237,7 +238,8 @@ class Backend : public HostBackend {
       run.profile->AddMemory(GetMemoryInfo(device).in_use);
     PackedWeights packed_weights(program, arguments, inputs, run.donated, Room(others));
     ThreadPool::Caller caller;
-    ThreadPool::Cancellable cancellable(process_exit::Run::CancelFlag());
+    const ThreadPool::Cancellable cancellable(run.cancel);
+    const CollectiveScope collectives(run.collectives);
     program.Run(input_pointers, output_pointers, arena.data(), packed_weights.pointers(), taken,
                 run.profile);
     std::vector<BackendDataPtr> results;

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "distributed/running_step.h"
+#include "backends/common/collectives.h"
 #include "hammock/lazy/run_context.h"
 #include "hammock/metric.h"
 
@@ -31,7 +31,7 @@ RunningCollectives::~RunningCollectives() {
 void RunningCollectives::Start(size_t command, std::vector<Range> reads, std::vector<Range> writes,
                                std::function<void()> run) {
   if (!thread_.joinable()) {
-    agreements_ = distributed::StepAgreements::Running();
+    agreements_ = CollectiveScope::Current();
     thread_ = std::thread([this] { Work(); });
   }
   metrics::Get<kOverlapped>().Add(1);
@@ -44,7 +44,7 @@ void RunningCollectives::Start(size_t command, std::vector<Range> reads, std::ve
 }
 
 void RunningCollectives::Work() {
-  distributed::StepAgreements::Scope scope(agreements_);
+  const CollectiveScope scope(agreements_);
   std::unique_lock lock(mutex_);
   for (;;) {
     changed_.wait(lock, [&] { return closed_ || !queue_.empty(); });

@@ -8,6 +8,7 @@
 #include <thread>
 #include <typeinfo>
 
+#include "backends/common/collectives.h"
 #include "backends/cuda/driver/device_data.h"
 #include "backends/cuda/driver/device_state.h"
 #include "backends/cuda/driver/failure_dump.h"
@@ -245,6 +246,7 @@ class Backend : public lazy::BackendImplInterface, public lazy::DeviceExchange {
           DataOf(argument, "execute");
         }
         DeviceState& state = StateOf(device);
+        const CollectiveScope collectives(run.collectives);
         return state.Guarded({program, run.location}, [&] {
           return Execute(state, program, {*computation, arguments, device, run}, dump);
         });

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <mutex>
 
+#include "backends/common/collectives.h"
 #include "backends/common/fault.h"
 #include "backends/common/host_backend.h"
 #include "backends/reference/interpreter.h"
@@ -23,9 +24,10 @@ constexpr int8_t kType = 1;
 /// Counts, accounts and injects faults for one run.
 class BackendHooks : public Hooks {
  public:
-  explicit BackendHooks(MemoryPool& memory) : memory_(memory) {}
+  BackendHooks(MemoryPool& memory, const lazy::RunContext& run) : memory_(memory), run_(run) {}
   void BeforeNode(const GraphNode& node) override {
-    process_exit::Run::ThrowIfCancelled();
+    if (run_.cancel && run_.cancel->load(std::memory_order_relaxed)) [[unlikely]]
+      throw process_exit::Cancelled();
     ++nodes_;
     MaybeFail(FaultPoint::kExecute, node.op->info().name);
   }
@@ -38,6 +40,7 @@ class BackendHooks : public Hooks {
 
  private:
   MemoryPool& memory_;
+  const lazy::RunContext& run_;
   int64_t nodes_ = 0;
 };
 
@@ -100,7 +103,7 @@ class Backend : public HostBackend {
     for (const BackendDataPtr& argument : arguments)
       inputs.push_back(TensorOf(argument, "execute"));
     std::vector<BackendDataPtr> results;
-    for (HostTensor& tensor : Run(*program, inputs)) {
+    for (HostTensor& tensor : Run(*program, inputs, run)) {
       results.push_back(std::make_shared<HostData>(device, std::move(tensor), /*writable=*/false));
     }
     // Every node may fail for want of memory, so donated data lives until all have run.
@@ -154,8 +157,10 @@ class Backend : public HostBackend {
   void LimitMemory(int64_t bytes) const override { memory_.SetLimit(bytes); }
 
  private:
-  std::vector<HostTensor> Run(const Program& program, std::span<const HostTensor> inputs) const {
-    BackendHooks hooks(memory_);
+  std::vector<HostTensor> Run(const Program& program, std::span<const HostTensor> inputs,
+                              const lazy::RunContext& run) const {
+    BackendHooks hooks(memory_, run);
+    const CollectiveScope collectives(run.collectives);
     try {
       std::vector<HostTensor> results = program.Run(inputs, hooks);
       ++counters_.executed;

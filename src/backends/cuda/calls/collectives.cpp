@@ -16,7 +16,6 @@
 #include "backends/cuda/device/rank_sums_args.h"
 #include "backends/cuda/driver/rank_connections.h"
 #include "backends/cuda/emit/cuda_text.h"
-#include "distributed/running_step.h"
 #include "ops/primitives/collectives.h"
 
 namespace hammock::cuda {
@@ -101,7 +100,7 @@ class CollectiveCall : public Call {
   }
 
   void Run(Machine& machine, const Operands& operands) const override {
-    const distributed::CollectiveCall call(node_.attr("group").str());
+    const distributed::CollectiveCall call(CollectiveScope::Current(), node_.attr("group").str());
     distributed::Group::State& group = *call.group;
     CheckRanks(node_, group);
     if (type_.bytes() == 0) return;
