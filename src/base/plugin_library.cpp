@@ -18,6 +18,14 @@ std::string BesideThisLibrary(const char* file) {
   return std::filesystem::exists(path, none) ? path.string() : "";
 }
 
+/// Whether the program was built with a sanitizer that ends it where RTLD_DEEPBIND is asked for.
+bool HasSanitizer() {
+  for (const char* symbol : {"__asan_init", "__tsan_init", "__msan_init"}) {
+    if (dlsym(RTLD_DEFAULT, symbol)) return true;
+  }
+  return false;
+}
+
 std::vector<std::string> Candidates(const std::string& setting, const char* file) {
   if (!setting.empty()) return {setting};
   std::vector<std::string> paths;
@@ -31,9 +39,7 @@ std::vector<std::string> Candidates(const std::string& setting, const char* file
 // Never closed: threads may be inside, and not every library survives it.
 PluginLibrary::Opened PluginLibrary::OpenFile(const std::string& path) const {
   int flags = RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE;
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-  if (spec_.own_symbols) flags |= RTLD_DEEPBIND;  // which sanitizers refuse
-#endif
+  if (spec_.own_symbols && !HasSanitizer()) flags |= RTLD_DEEPBIND;
   void* library = dlopen(path.c_str(), flags);
   if (!library) return {nullptr, dlerror()};
   auto entry = reinterpret_cast<const void* (*)()>(dlsym(library, spec_.entry));
