@@ -6,6 +6,7 @@
 #include "ir/primitives.h"
 #include "ops/kit/compose.h"
 #include "ops/nn/window.h"
+#include "ops/primitives/convolution.h"
 #include "ops/primitives/families.h"
 #include "trace/autocast.h"
 
@@ -64,8 +65,11 @@ Tensor Convolve(const ConvCall& c, const Tensor& input, const Tensor& weight,
   Dims sizes = input.sizes();
   if (!batched) sizes.insert(0, 1);
   Tensor result =
-      Apply(kConvolution, at, {Reshaped(input, sizes), weight},
-            {c.stride, c.padding, c.dilation, c.transposed, c.output_padding, c.groups});
+      c.transposed
+          ? ConvolveTransposed(Reshaped(input, sizes), weight,
+                               {c.stride, c.padding, c.dilation, c.groups}, c.output_padding, at)
+          : Apply(kConvolution, at, {Reshaped(input, sizes), weight},
+                  {c.stride, c.padding, c.dilation, false, c.output_padding, c.groups});
   if (bias) {
     Dims along = Dims::Filled(c.spatial + 1, 1);
     along[0] = bias->numel();

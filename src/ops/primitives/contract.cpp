@@ -6,6 +6,7 @@
 #include "ops/kit/compose.h"
 #include "ops/kit/record.h"
 #include "ops/primitives/complex_parts.h"
+#include "ops/primitives/convolution.h"
 
 namespace hammock::ops {
 namespace {
@@ -319,9 +320,11 @@ Tensors ConvolutionVjp(const VjpCall& c) {
       output_padding[i] =
           input.shape().size(d) - ((g.shape().size(d) - 1) * stride[i] - 2 * padding[i] + reach);
     }
-    to_input =
-        Apply(kConvolution, Location(), {g, conj(weight)},
-              {stride, padding, dilation, !window.transposed, output_padding, window.groups});
+    to_input = window.transposed
+                   ? Apply(kConvolution, Location(), {g, conj(weight)},
+                           {stride, padding, dilation, false, output_padding, window.groups})
+                   : ConvolveTransposed(g, conj(weight), {stride, padding, dilation, window.groups},
+                                        output_padding, Location());
     to_input = Cropped(to_input, input.sizes());
   }
   if (c.needs(1)) {
@@ -354,6 +357,24 @@ int64_t FlopsOfWeightBackward(const CostCall& call) {
 }
 
 }  // namespace
+
+Tensor ConvolveTransposed(const Tensor& input, const Tensor& weight,
+                          const ConvolutionWindow& window, Dims output_padding,
+                          const Location& at) {
+  Dims low = Dims::Filled(input.dim(), 0), high = low;
+  bool is_padded = false;
+  for (int i = 0; i < output_padding.size(); ++i) {
+    const int64_t reached = std::min(output_padding[i], window.padding[i]);
+    high[i + 2] = output_padding[i] - reached;
+    is_padded |= high[i + 2] > 0;
+    output_padding[i] = reached;
+  }
+  Tensor result =
+      Apply(kConvolution, at, {input, weight},
+            {window.stride, window.padding, window.dilation, true, output_padding, window.groups});
+  if (!is_padded) return result;
+  return Apply(kPad, at, {result, ConstantLike(0, result)}, {low, high});
+}
 
 constinit const OpDef kDotGeneral = {
     .schema =
