@@ -80,7 +80,7 @@ class BudgetState {
     auto kind = static_cast<size_t>(end);
     uint32_t known = seen_ | seen_before_;
     seen_ |= 1u << kind;
-    if (nodes < kEnough || known >> (kind + 1) != 0) return false;
+    if (nodes < enough_ || known >> (kind + 1) != 0) return false;
     // The first time, a stronger end may still follow.
     constexpr int64_t kMany = 50000;
     bool is_known = (known >> kind & 1) != 0 || kind + 1 == kKinds;
@@ -106,6 +106,15 @@ class BudgetState {
     int64_t since = nodes - std::max(last_match_, kEnough);
     last_match_ = nodes;
     return since >= static_cast<int64_t>(kWindow) || nodes >= 2 * kEnough;
+  }
+
+  /// The nodes from which an end is a place to cut.
+  int64_t enough() const { return enough_; }
+  /// What was cut at an end had to be compiled, or was known.
+  void NoteCompiled(bool compiled) {
+    constexpr int kMostInARow = 3;
+    compiled_in_a_row_ = compiled ? compiled_in_a_row_ + 1 : 0;
+    if (compiled_in_a_row_ > kMostInARow) enough_ = 1;
   }
 
   void NoteCut() {
@@ -134,6 +143,8 @@ class BudgetState {
   uint32_t seen_ = 0, seen_before_ = 0;     // kinds since the last cut; between the two before
   std::array<LocationId, kKinds> lines_{};  // of the last cuts at such ends
   int64_t in_vain_ = 0;
+  int64_t enough_ = kEnough;
+  int compiled_in_a_row_ = 0;
   Window window_;
   std::array<uint64_t, 8> cuts_{};  // the windows before the last ones; 0: none
   uint64_t candidate_ = 0;          // a window that may come again
@@ -366,7 +377,11 @@ void AtNaturalEnd(NaturalEnd end, LocationId line) {
     return;
   }
   if (end >= NaturalEnd::kBackward) state.ended_at = context.traced_nodes;
-  if (state.IsPlace(end, line, context.traced_nodes)) RunPending(context, kEnough, "natural end");
+  if (!state.IsPlace(end, line, context.traced_nodes)) return;
+  const uint64_t compiled = context.compiled_graphs;
+  if (RunPending(context, state.enough(), "natural end")) {
+    state.NoteCompiled(context.compiled_graphs != compiled);
+  }
 }
 
 void MarkState(const Tensor& tensor) {

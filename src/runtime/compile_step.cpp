@@ -390,6 +390,7 @@ CompiledStepPtr StepExecutor::CompileNow(DeviceEntry& device, const Hash128& has
   CompiledStepPtr step = generaliser.Compile(options.devices, &miss.generalised);
   WarnOfRefusals(*step);
   metrics::Get<kUncachedCompile>().Add();
+  ++context.compiled_graphs;
   cache.CountMiss();
   metrics::Get<kTensorsGraphSize>().AddSample(static_cast<double>(traced.size()));
   AddMiss(std::move(miss));

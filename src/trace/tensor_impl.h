@@ -92,7 +92,8 @@ struct ThreadContext {
   MapTrace* mapping = nullptr;                  // whose function is being traced; src/vmap
   std::vector<std::string> forbid_execution;    // reasons, innermost last
   std::vector<std::string> forbid_recompile;
-  int step_depth = 0;      // of `step` scopes
+  int step_depth = 0;  // of `step` scopes
+  uint64_t compiled_graphs = 0;
   bool new_state = false;  // tensors were marked as state since it was last computed
   // Units of writes that no sync has started whole, oldest first; the last one may be open.
   std::vector<std::shared_ptr<WriteUnit>> units;
