@@ -162,7 +162,8 @@ HAMMOCK_API void wait_device_ops(const std::vector<Device>& devices = {},
                                  Location at = Location::current());
 
 /// What is recorded while one lives is one step: its in-place writes happen together or not at all.
-/// Raises an error that an earlier step of this thread has left.
+/// Those of an outermost one that an exception leaves are undone. Raises an error that an earlier
+/// step of this thread has left.
 class HAMMOCK_API StepScope {
  public:
   explicit StepScope(Location at = Location::current());
@@ -172,10 +173,17 @@ class HAMMOCK_API StepScope {
   /// Starts what was recorded, and runs step closures. Errors of it are raised where its values are
   /// read, or by the next step.
   void Mark(Location at = Location::current());
+  /// Undoes the in-place writes since the scope began or was marked; for an outermost one. Values
+  /// that depend on them raise an error.
+  void Abandon();
+
+ private:
+  int exceptions_;  // that were under way when it began
 };
 
 /// Runs `fn`, lets its locals die, then marks a step: temporaries do not become outputs. If an op
-/// of the step fails, tensors that the step updates in place are what they were before it.
+/// of the step fails, or `fn` throws, tensors that the step updates in place are what they were
+/// before it.
 template <class Fn>
 void step(Fn&& fn, Location at = Location::current()) {
   StepScope scope(at);

@@ -6,7 +6,7 @@ from ._autograd import _Mode
 
 class step(_Mode):
     """What is recorded in a `with hm.step():` block is one step: it starts at the end of the block, and its in-place
-    writes happen together or not at all."""
+    writes happen together or not at all. An exception that leaves the block undoes them."""
 
     def __init__(self):
         self._scopes = []
@@ -21,6 +21,8 @@ class step(_Mode):
         try:
             if kind is None:
                 scope.mark()
+            else:
+                scope.abandon()
         finally:
             scope.exit()
 

@@ -139,6 +139,11 @@ void AddSteps(nb::module_& module) {
              WithoutGil no_gil;
              if (self.guard) self.guard->Mark(Location());
            })
+      .def("abandon",
+           [](Scope<StepScope>& self) {
+             WithoutGil no_gil;
+             if (self.guard) self.guard->Abandon();
+           })
       .def("exit", &Scope<StepScope>::Exit);
   nb::class_<CompiledFunction>(module, "CompiledFunction")
       .def(nb::init<nb::handle, std::vector<Tensor>, nb::handle>())

@@ -168,6 +168,8 @@ class StepExecutor {
   /// Raises an error that no barrier needs to raise any more, having undone what failed by it, and
   /// what else has failed at its line for the calling thread: one bad batch is one error.
   [[noreturn]] void RaiseSeen(const std::shared_ptr<const Error>& error);
+  /// Undoes what the thread has written since its last step.
+  void UndoOpenUnit(ThreadContext& context);
   /// Explains a miss, compiles and adds the result to the cache. Threads that want the same graph
   /// meanwhile wait for it, and get its error if it fails.
   CompiledStepPtr Compile(DeviceEntry& device, const Hash128& hash, std::vector<uint64_t> key,

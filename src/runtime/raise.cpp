@@ -66,6 +66,23 @@ int StepExecutor::Undo(const std::shared_ptr<const Error>& error) {
   return undone;
 }
 
+void StepExecutor::UndoOpenUnit(ThreadContext& context) {
+  if (context.units.empty()) return;
+  const WriteUnitPtr unit = context.units.back();
+  if (unit->state != WriteUnit::State::kOpen || ValuesOf(*unit).empty()) return;
+  SealUnit(context);
+  auto error = std::make_shared<ValueError>(
+      ErrorCode::kValue,
+      "the value was written in a step that an exception has left: what the step wrote "
+      "is undone");
+  {
+    std::lock_guard lock(graph_mutex);
+    FailUnit(*unit, error);
+  }
+  Undo(error);
+  std::erase(context.units, unit);
+}
+
 /// A step may fail in several ops of one line: those of a loss, and those of its gradients. The
 /// first one that was found has left the rest pending, so that is computed now.
 int StepExecutor::UndoOthers(const Error& raised) {

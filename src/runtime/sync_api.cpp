@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <exception>
 #include <map>
 #include <optional>
 
@@ -160,7 +161,7 @@ void LazyGraphExecutor::MarkStep(const Device* device, bool wait, Location at) {
   SyncStep(device, wait);
 }
 
-StepScope::StepScope(Location at) {
+StepScope::StepScope(Location at) : exceptions_(std::uncaught_exceptions()) {
   LocationScope scope(at);
   ThreadContext& context = Context();
   Executor().RaiseUnseenOf(context);
@@ -170,6 +171,7 @@ StepScope::StepScope(Location at) {
 }
 
 StepScope::~StepScope() {
+  if (std::uncaught_exceptions() > exceptions_) Abandon();
   ThreadContext& context = Context();
   --context.step_depth;
   context.nodes_look = 0;
@@ -178,6 +180,10 @@ StepScope::~StepScope() {
 void StepScope::Mark(Location at) {
   LocationScope scope(at);
   SyncStep(nullptr, false);
+}
+
+void StepScope::Abandon() {
+  if (ThreadContext& context = Context(); context.step_depth == 1) Executor().UndoOpenUnit(context);
 }
 
 void LazyGraphExecutor::WaitDeviceOps(std::span<const Device> devices, Location at) {
