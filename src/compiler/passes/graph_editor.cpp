@@ -80,4 +80,19 @@ Graph GraphEditor::Finish() {
   return std::move(out_);
 }
 
+Graph Alone(GraphNode node, const std::function<Shape(GraphValue)>& type_of) {
+  Graph alone;
+  for (GraphValue& input : node.inputs) {
+    if (input.node) input = alone.AddInput(type_of(input));
+  }
+  const NodeId id = alone.Append(std::move(node));
+  const int results = static_cast<int>(alone[id].types.size());
+  for (int i = 0; i < results; ++i) alone.AddOutput({id, i});
+  return alone;
+}
+
+Graph Alone(const Graph& graph, GraphNode node) {
+  return Alone(std::move(node), [&](GraphValue operand) { return graph.TypeOf(operand); });
+}
+
 }  // namespace hammock

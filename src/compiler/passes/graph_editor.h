@@ -3,6 +3,7 @@
 /// origin they get, so that none loses them; a GraphEditor makes one graph of another and knows
 /// what each value became.
 
+#include <functional>
 #include <optional>
 #include <span>
 #include <utility>
@@ -95,6 +96,12 @@ class GraphEditor : public GraphBuilder {
   const Graph& source_;
   ValueMap map_;
 };
+
+/// A graph of one node alone: an input of type `type_of(operand)` for each operand that is present,
+/// in their order; all results are outputs.
+Graph Alone(GraphNode node, const std::function<Shape(GraphValue)>& type_of);
+/// The same, of a node whose operands are values of `graph`.
+Graph Alone(const Graph& graph, GraphNode node);
 
 /// The values that stand for a node's results; nothing: the node itself does.
 using Replacement = std::optional<std::vector<GraphValue>>;
