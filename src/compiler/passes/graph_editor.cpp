@@ -4,6 +4,8 @@
 
 namespace hammock {
 
+GraphValue GraphBuilder::AddInput(const Shape& type) { return Add(ops::kInput, {}, {}, type); }
+
 GraphValue GraphBuilder::Add(const OpDef& op, std::vector<GraphValue> inputs,
                              std::vector<Attr> attrs) {
   NodeId id = out_.AddNode(op, std::move(inputs), std::move(attrs), location_);

@@ -17,6 +17,10 @@ namespace hammock {
 /// Appends nodes that have the location and the origin of the node that they are made for.
 class GraphBuilder {
  public:
+  GraphBuilder() = default;
+  /// Goes on with a graph.
+  explicit GraphBuilder(Graph graph) : out_(std::move(graph)) {}
+
   const Graph& graph() const { return out_; }
   Graph& graph() { return out_; }
   const Shape& TypeOf(GraphValue value) const { return out_.TypeOf(value); }
@@ -29,7 +33,7 @@ class GraphBuilder {
     origin_ = node.origin;
   }
 
-  GraphValue AddInput(const Shape& type) { return out_.AddInput(type); }
+  GraphValue AddInput(const Shape& type);
   void AddOutput(GraphValue value) { out_.AddOutput(value); }
   /// Types are inferred; the value is the first result.
   GraphValue Add(const OpDef& op, std::vector<GraphValue> inputs, std::vector<Attr> attrs = {});
