@@ -471,6 +471,22 @@ TEST_P(EveryPass, LeavesGraphsWithDimParametersAlone) {
   for (const Pass& pass : GetParam().passes()) EXPECT_EQ(RunPass(pass, graph), graph) << pass.name;
 }
 
+TEST(PrintPasses, ShowsTheWayFromAGraphToKernels) {
+  config::Override print("print_passes", "true");
+  LogCapture log;
+  cpu::Program program(ParseGraph(R"(
+    %0 = input : f32[4,4]
+    %1 = exp %0 : f32[4,4]
+    %2 = dot_general %1, %0 {a_contract=[1], b_contract=[0], a_batch=[], b_batch=[]} : f32[4,4]
+    return %2)"));
+  size_t at = 0;
+  for (const Pass& pass : cpu::CpuPasses()) {
+    at = log.text().find(std::string("after ") + pass.name + ":\n%0 = input", at);
+    ASSERT_NE(at, std::string::npos) << pass.name << " in\n" << log.text();
+  }
+  EXPECT_NE(log.text().find("after schedule:\ncommand 0: ", at), std::string::npos) << log.text();
+}
+
 INSTANTIATE_TEST_SUITE_P(Of, EveryPass, ::testing::ValuesIn(kLists),
                          [](const auto& list) { return std::string(list.param.name); });
 
