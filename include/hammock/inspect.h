@@ -15,13 +15,15 @@
 
 namespace hammock {
 
-/// A graph after one pass.
+/// A graph after one pass, or a graph and the schedule of its kernels.
 struct GraphStage {
   std::string pass;
   Graph graph;
+  std::string schedule;  ///< as text; empty before there is one
 };
 
-/// The graph as given and after every pass that a device wants, in order.
+/// The graph as given and after every pass that a device wants, in order; then the schedule that a
+/// compiled backend made of it, also after each rewrite.
 HAMMOCK_API std::vector<GraphStage> LowerInStages(const Graph& graph, const Device& device);
 
 /// Compiles a graph and says what became of it: one part for each segment, with the device it runs

@@ -44,6 +44,7 @@ Program::Program(const Graph& graph, Device& device)
       schedule_(hammock::compiler::MakeSchedule(graph_, /*aligned_outputs=*/false,
                                                 /*epilogues=*/false)),
       sources_(hammock::compiler::FindOutputSources(schedule_)) {
+  hammock::compiler::ShowSchedule("schedule", graph_, schedule_);
   MakeSteps();
   plan_ = hammock::compiler::PlanMemory(schedule_, scratch_);
   if (packed_) PackMemory();

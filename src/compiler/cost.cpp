@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "compiler/passes/expand.h"
+#include "compiler/passes/graph_editor.h"
 
 namespace hammock::compiler {
 
@@ -14,18 +15,6 @@ std::vector<const Shape*> OperandTypes(const Graph& graph, const GraphNode& node
     types.push_back(!input.node ? nullptr : &graph.TypeOf(input));
   }
   return types;
-}
-
-/// A graph that computes all results of the node.
-Graph Alone(const Graph& graph, GraphNode node) {
-  Graph alone;
-  for (GraphValue& input : node.inputs) {
-    if (input.node) input = alone.AddInput(graph.TypeOf(input));
-  }
-  const int results = static_cast<int>(node.types.size());
-  NodeId id = alone.Append(std::move(node));
-  for (int i = 0; i < results; ++i) alone.AddOutput({id, i});
-  return alone;
 }
 
 int64_t FlopsOfExpansion(const Graph& graph, const GraphNode& node) {

@@ -119,16 +119,7 @@ std::string ExpansionOf(const OpDef& op) {
   if (!op.IsComposite()) return "";
   std::vector<SampleCall> samples = SampleCalls(op);
   if (samples.empty()) return "";
-  Graph graph;
-  std::vector<GraphValue> inputs;
-  for (const auto& operand : samples[0].operands) {
-    inputs.push_back(operand ? graph.AddInput(*operand) : GraphValue());
-  }
-  NodeId node = graph.AddNode(op, inputs, samples[0].attrs);
-  for (size_t i = 0; i < graph[node].types.size(); ++i) {
-    graph.AddOutput({node, static_cast<int32_t>(i)});
-  }
-  return ToText(ExpandComposites(graph));
+  return ToText(ExpandComposites(GraphOfSample(op, samples[0])));
 }
 
 }  // namespace

@@ -104,6 +104,16 @@ std::vector<Pass> OptimisingPasses(const Evaluate& evaluate) {
   return passes;
 }
 
+std::vector<Pass> FinishingPasses(const CapabilityQuery& query) {
+  // Only results of a whole computation have to be values of their own.
+  return {
+      {"materialize_outputs", MaterializeOutputs, /*in_bodies=*/false},
+      {"merge_collectives", [query](Graph graph) { return MergeWhereRun(std::move(graph), query); },
+       /*in_bodies=*/false},
+      {"delay_gathers", DelayGathers, /*in_bodies=*/false},
+  };
+}
+
 Graph Optimise(Graph graph, const Evaluate& evaluate) {
   constexpr int kMostRounds = 8;  // two or three do
   const std::vector<Pass> passes = OptimisingPasses(evaluate);
@@ -131,15 +141,7 @@ LoweredStep LowerGraph(const Graph& traced, const CapabilityQuery& query,
   step.graph = RunPass({"trace", std::identity(), /*in_bodies=*/false}, traced);
   step.graph = RunPasses(LoweringPasses(keep), std::move(step.graph));
   if (optimise) step.graph = optimise(std::move(step.graph));
-  // Only results of a whole computation have to be values of their own.
-  step.graph = RunPass({"materialize_outputs", MaterializeOutputs, /*in_bodies=*/false},
-                       std::move(step.graph));
-
-  step.graph = RunPass(
-      {"merge_collectives", [&](Graph graph) { return MergeWhereRun(std::move(graph), query); },
-       /*in_bodies=*/false},
-      std::move(step.graph));
-  step.graph = RunPass({"delay_gathers", DelayGathers, /*in_bodies=*/false}, std::move(step.graph));
+  step.graph = RunPasses(FinishingPasses(query), std::move(step.graph));
 
   NodeMap<int> targets(step.graph.size(), 0);
   for (NodeId id : step.graph.ids()) {

@@ -38,6 +38,9 @@ std::vector<Pass> LoweringPasses(const std::function<bool(const Graph&, NodeId)>
 /// The passes that Optimise repeats, as the configuration says. Nothing is folded without an
 /// evaluator.
 std::vector<Pass> OptimisingPasses(const Evaluate& evaluate);
+/// For whole computations, not for bodies: every result becomes a value of its own, collectives are
+/// merged where the device runs merged ones, and gathers wait for their use.
+std::vector<Pass> FinishingPasses(const CapabilityQuery& query);
 
 /// Share equal nodes, fold, simplify, move shape ops and remove dead nodes, until nothing changes.
 /// No bit of a result changes, and what raised still does. For graphs after MakeExplicit;

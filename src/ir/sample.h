@@ -3,6 +3,7 @@
 #include <optional>
 #include <vector>
 
+#include "hammock/ir/graph.h"
 #include "hammock/ir/op_def.h"
 
 namespace hammock {
@@ -18,5 +19,8 @@ SampleCall ParseSample(const OpDef& op, const Sample& sample);
 /// The samples of a record; one of f32 (i32 where floats are refused) for an elementwise op without
 /// attributes that has none.
 std::vector<SampleCall> SampleCalls(const OpDef& op);
+
+/// One input per operand of the sample, and the node, whose results are the outputs.
+Graph GraphOfSample(const OpDef& op, const SampleCall& sample);
 
 }  // namespace hammock

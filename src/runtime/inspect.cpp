@@ -13,7 +13,7 @@ std::vector<GraphStage> LowerInStages(const Graph& graph, const Device& device) 
   CompileStep(EntryOf(device.id()), graph);
   std::vector<GraphStage> stages;
   for (PassResult& result : passes.results) {
-    stages.push_back({std::move(result.pass), std::move(result.graph)});
+    stages.push_back({std::move(result.pass), std::move(result.graph), std::move(result.schedule)});
   }
   return stages;
 }

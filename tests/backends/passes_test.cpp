@@ -15,8 +15,13 @@
 #include "backends/cuda/program.h"
 #include "backends/reference/interpreter.h"
 #include "backends/table.h"
+#include "base/log.h"
+#include "compiler/passes/graph_editor.h"
 #include "compiler/pipeline.h"
+#include "hammock/compiler/schedule.h"
 #include "hammock/config.h"
+#include "ir/primitives.h"
+#include "ops/primitives/collectives.h"
 
 namespace hammock {
 namespace {
@@ -301,6 +306,25 @@ constexpr Sample kSamples[] = {
       %8 = cast %7 {dtype=i32} : i32[8,4]
       %9 = dot_general %6, %8 {a_contract=[1], b_contract=[0], a_batch=[], b_batch=[]} : i32[3,4]
       return %4, %9)"},
+    {"collectives of one kind", R"(
+      %0 = input : f32[2]
+      %1 = input : f32[3]
+      %2 = all_reduce %0 {reduction="sum", group="world", size=2} : f32[2]
+      %3 = all_reduce %1 {reduction="sum", group="world", size=2} : f32[3]
+      %4 = exp %3 : f32[3]
+      return %2, %4)"},
+    {"gathers ahead of their use", R"(
+      %0 = input : f32[2]
+      %1 = input : f64[2]
+      %2 = input : f32[2]
+      %3 = input : f32[4]
+      %4 = all_gather %0 {group="world", size=2} : f32[4]
+      %5 = all_gather %1 {group="world", size=2} : f64[4]
+      %6 = all_gather %2 {group="world", size=2} : f32[4]
+      %7 = mul %3, %4 : f32[4]
+      %8 = mul %7, %5 : f64[4]
+      %9 = mul %8, %6 : f64[4]
+      return %9)"},
     {"a long sum", R"(
       %0 = input : f32[2,70001]
       %1 = reduce_sum %0 {dims=[1], keepdim=false} : f32[2]
@@ -348,13 +372,21 @@ std::vector<Pass> WithBudget() {
   return Behind(kPasses());
 }
 
+/// For a device that runs everything.
+std::vector<Pass> Finishing() {
+  return Behind(FinishingPasses([](const Graph&, NodeId) { return lazy::Capability(); }));
+}
+
 constexpr PassList kLists[] = {
     {"fast_math", General<config::kFastMath>},
     {"wide_sums", General<config::kWideSums>},
     {"cpu", [] { return Behind(cpu::CpuPasses()); }},
+    {"finishing", Finishing},
+    {"schedule", [] { return Behind(compiler::SchedulePasses()); }},
     {"cuda", [] { return Behind(cuda::CudaPasses()); }},
     {"cpu_with_budget", WithBudget<cpu::CpuPasses>},
     {"cuda_with_budget", WithBudget<cuda::CudaPasses>},
+    {"schedule_with_budget", WithBudget<compiler::SchedulePasses>},
 };
 
 std::vector<HostTensor> InputsOf(const Graph& graph) {
@@ -371,8 +403,19 @@ std::vector<HostTensor> InputsOf(const Graph& graph) {
   return inputs;
 }
 
+/// A graph of one of two ranks that have the same values.
+Graph OnTwins(Graph graph) {
+  return EditGraph(
+      std::move(graph), [](GraphEditor& editor, NodeId, const GraphNode& node) -> Replacement {
+        const std::vector<GraphValue> both(2, node.inputs.empty() ? GraphValue() : node.inputs[0]);
+        if (node.op == &ops::kAllReduce) return {{editor.Add(ops::kAdd, both)}};
+        if (node.op != &ops::kAllGather) return std::nullopt;
+        return {{editor.Add(ops::kConcat, both, {Attr(int64_t{0})})}};
+      });
+}
+
 std::vector<HostTensor> ValuesOf(const Graph& graph) {
-  return reference::Interpret(RunPasses(LoweringPasses(nullptr), graph), InputsOf(graph));
+  return reference::Interpret(OnTwins(RunPasses(LoweringPasses(nullptr), graph)), InputsOf(graph));
 }
 
 /// Passes may sum in another order, and round once where twice was asked for.
@@ -426,6 +469,22 @@ TEST_P(EveryPass, KeepsGraphsValidAndTheirValues) {
 TEST_P(EveryPass, LeavesGraphsWithDimParametersAlone) {
   const Graph graph = ParseGraph(kWithDimParams.text);
   for (const Pass& pass : GetParam().passes()) EXPECT_EQ(RunPass(pass, graph), graph) << pass.name;
+}
+
+TEST(PrintPasses, ShowsTheWayFromAGraphToKernels) {
+  config::Override print("print_passes", "true");
+  LogCapture log;
+  cpu::Program program(ParseGraph(R"(
+    %0 = input : f32[4,4]
+    %1 = exp %0 : f32[4,4]
+    %2 = dot_general %1, %0 {a_contract=[1], b_contract=[0], a_batch=[], b_batch=[]} : f32[4,4]
+    return %2)"));
+  size_t at = 0;
+  for (const Pass& pass : cpu::CpuPasses()) {
+    at = log.text().find(std::string("after ") + pass.name + ":\n%0 = input", at);
+    ASSERT_NE(at, std::string::npos) << pass.name << " in\n" << log.text();
+  }
+  EXPECT_NE(log.text().find("after schedule:\ncommand 0: ", at), std::string::npos) << log.text();
 }
 
 INSTANTIATE_TEST_SUITE_P(Of, EveryPass, ::testing::ValuesIn(kLists),

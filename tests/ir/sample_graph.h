@@ -9,9 +9,6 @@
 
 namespace hammock {
 
-/// One input per operand of the sample, and the node.
-Graph GraphOfSample(const OpDef& op, const SampleCall& sample);
-
 /// The samples of all records, by name.
 std::vector<std::pair<const OpDef*, SampleCall>> AllSamples();
 

@@ -186,9 +186,9 @@ void Generator::Pair() {
 }
 
 void Generator::AddParts(GraphValue whole) {
-  for (int part : {0, 1}) {
-    values_.push_back(PartInMemory(graph_, whole, part, /*location=*/0, NodeId()));
-  }
+  GraphBuilder out(std::move(graph_));
+  for (int part : {0, 1}) values_.push_back(PartInMemory(out, whole, part));
+  graph_ = out.Finish();
 }
 
 void Generator::Transform() {

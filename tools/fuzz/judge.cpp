@@ -10,6 +10,7 @@
 #include "backends/reference/interpreter.h"
 #include "backends/table.h"
 #include "compiler/passes/expand.h"
+#include "compiler/passes/graph_editor.h"
 #include "compiler/passes/make_explicit.h"
 #include "compiler/pipeline.h"
 #include "fuzz/bounds.h"
@@ -20,20 +21,6 @@
 
 namespace hammock::fuzz {
 namespace {
-
-/// A node alone, with inputs for its operands.
-Graph Alone(const Graph& graph, const GraphNode& node) {
-  Graph one;
-  std::vector<GraphValue> inputs;
-  for (GraphValue input : node.inputs) {
-    inputs.push_back(!input.node ? GraphValue{} : one.AddInput(graph.TypeOf(input)));
-  }
-  GraphNode copy = node;
-  copy.inputs = inputs;
-  NodeId id = one.Append(copy);
-  for (size_t i = 0; i < node.types.size(); ++i) one.AddOutput({id, static_cast<int32_t>(i)});
-  return one;
-}
 
 /// Thrown when a node is wrong.
 struct WrongNode {

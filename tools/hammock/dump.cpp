@@ -16,17 +16,19 @@ namespace hammock::tool {
 namespace {
 
 void PrintPasses(const Graph& graph, const Device& device, const std::string& only) {
-  Graph before;
+  GraphStage before;
   bool found = only.empty();
   std::string names;
   for (const GraphStage& stage : LowerInStages(graph, device)) {
     names += (names.empty() ? "" : ", ") + stage.pass;
-    bool changed = stage.graph != before;
-    before = stage.graph;
+    const bool changed = stage.graph != before.graph || stage.schedule != before.schedule;
+    before = stage;
     if (!only.empty() && stage.pass != only) continue;
     found = true;
+    const std::string text =
+        stage.schedule.empty() ? ToText(stage.graph, {.locations = true}) : stage.schedule;
     std::cout << fmt::format("# after {} ({} nodes)\n", stage.pass, stage.graph.size());
-    std::cout << (changed ? ToText(stage.graph, {.locations = true}) : "# no change\n") << "\n";
+    std::cout << (changed ? text : "# no change\n") << "\n";
   }
   if (found) return;
   throw ValueError(ErrorCode::kUnknownName,

@@ -98,4 +98,8 @@ HAMMOCK_API BufferMap<int64_t> BytesOf(const Schedule& schedule);
 
 HAMMOCK_API std::string ToText(const Schedule& schedule, const Graph& graph);
 
+/// Shows a schedule as the results of passes are shown: with `print_passes` and by `hammock dump`.
+/// For the one that a program is made of, under the name `schedule`, and after each rewrite of it.
+HAMMOCK_API void ShowSchedule(const char* name, const Graph& graph, const Schedule& schedule);
+
 }  // namespace hammock::compiler

@@ -104,6 +104,7 @@ Program::Program(std::shared_ptr<const Graph> rewritten, bool aligned_outputs)
     : graph_(std::move(rewritten)),
       schedule_(std::make_shared<const compiler::Schedule>(
           compiler::MakeSchedule(*graph_, aligned_outputs))) {
+  compiler::ShowSchedule("schedule", *graph_, *schedule_);
   PrepareCommands();
   facts_ = std::make_shared<const Facts>(*graph_, *schedule_,
                                          GroupCommands(*schedule_, WorkOf(commands_)));

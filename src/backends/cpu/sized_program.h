@@ -44,7 +44,9 @@ struct Target {
   Graph Rewrite(const Graph& graph) const { return RewriteForCpu(graph); }
   /// Whether results are written past the caches is asked at every size.
   compiler::Schedule Schedule(const Graph& rewritten) const {
-    return compiler::MakeSchedule(rewritten, /*aligned_outputs=*/false);
+    compiler::Schedule schedule = compiler::MakeSchedule(rewritten, /*aligned_outputs=*/false);
+    compiler::ShowSchedule("schedule", rewritten, schedule);
+    return schedule;
   }
   std::shared_ptr<const Sized> Share(std::shared_ptr<const compiler::SizedSchedule> made) const;
   std::shared_ptr<const Sized> Share(SavedSizes saved) const {

@@ -309,6 +309,7 @@ void Program::Arrange() {
     return Reorder(Inverse(order));
   }
   plan_ = std::move(plan);
+  compiler::ShowSchedule("group_commands", graph(), schedule());
 }
 
 void Program::DeferWrites(std::vector<bool>& joins) {
@@ -321,6 +322,7 @@ void Program::DeferWrites(std::vector<bool>& joins) {
     return Reorder(Inverse(order));
   }
   plan_ = std::move(plan);
+  compiler::ShowSchedule("write_late", graph(), schedule());
   std::vector<bool> joins_before = joins;
   for (size_t i = 0; i < order.size(); ++i) joins[i] = joins_before[order[i]];
 }

@@ -93,24 +93,25 @@ class Recomputer {
       : graph_(graph),
         residence_(residence),
         from_(plan.from),
-        mapped_(graph.size()),
+        out_(graph),
         again_(graph.size()),
         changes_(graph.size()),
         copies_(graph.size()) {}
 
   Graph Run() {
     for (NodeId id : graph_.ids()) {
-      const bool root = residence_.IsRoot(id);
+      GraphNode node = out_.Take(id);
       changes_[id] = from_[id] != RecomputePlan::kNever;
-      std::vector<GraphValue> inputs;
-      for (GraphValue input : graph_[id].inputs) {
-        inputs.push_back(root ? ValueAt(input, residence_.command[id]) : First(input));
-        if (!root && input.node && changes_[input.node]) changes_[id] = true;
+      if (residence_.IsRoot(id)) {
+        node.inputs = ValuesAt(graph_[id].inputs, residence_.command[id]);
+      } else {
+        for (GraphValue input : graph_[id].inputs) {
+          if (input.node && changes_[input.node]) changes_[id] = true;
+        }
       }
-      mapped_[id] = Append(graph_[id], std::move(inputs));
+      out_.Keep(id, std::move(node));
     }
-    for (GraphValue output : graph_.outputs()) out_.AddOutput(First(output));  // none is late
-    return out_.Finish();
+    return out_.Finish();  // no output is late
   }
 
  private:
@@ -119,25 +120,24 @@ class Recomputer {
     return out_.Append(std::move(node)).node;
   }
 
-  GraphValue First(GraphValue value) const {
-    return value.node ? GraphValue{mapped_[value.node], value.index} : value;
-  }
-
   /// The value that a command reads.
   GraphValue ValueAt(GraphValue value, int command) {
-    if (!value.node || !changes_[value.node]) return First(value);
+    if (!value.node || !changes_[value.node]) return out_.Mapped(value);
     const NodeId id = value.node;
     if (residence_.IsRoot(id)) {
-      return command < from_[id] ? First(value) : GraphValue{Again(id), value.index};
+      return command < from_[id] ? out_.Mapped(value) : GraphValue{Again(id), value.index};
     }
-    std::vector<GraphValue> inputs;
-    for (GraphValue input : graph_[id].inputs) inputs.push_back(ValueAt(input, command));
-    return {Copy(id, std::move(inputs)), value.index};
+    return {Copy(id, ValuesAt(graph_[id].inputs, command)), value.index};
+  }
+  std::vector<GraphValue> ValuesAt(std::vector<GraphValue> values, int command) {
+    for (GraphValue& value : values) value = ValueAt(value, command);
+    return values;
   }
 
   /// An inlined node with these operands.
   NodeId Copy(NodeId id, std::vector<GraphValue> inputs) {
-    if (out_.graph()[mapped_[id]].inputs == inputs) return mapped_[id];
+    const NodeId first = out_.Mapped({id, 0}).node;
+    if (out_.graph()[first].inputs == inputs) return first;
     for (NodeId copy : copies_[id]) {
       if (out_.graph()[copy].inputs == inputs) return copy;
     }
@@ -175,8 +175,8 @@ class Recomputer {
   const Graph& graph_;
   const Residence& residence_;
   const NodeMap<int>& from_;
-  GraphBuilder out_;
-  NodeMap<NodeId> mapped_, again_;
+  GraphEditor out_;
+  NodeMap<NodeId> again_;
   NodeMap<bool> changes_;  // whether late users read another computation of it
   NodeMap<std::vector<NodeId>> copies_;
 };

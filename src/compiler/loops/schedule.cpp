@@ -16,6 +16,7 @@
 #include "compiler/loops/share_kernels.h"
 #include "compiler/loops/stream_results.h"
 #include "compiler/passes/arg_reductions.h"
+#include "compiler/passes/pass.h"
 #include "compiler/passes/remove_dead.h"
 #include "compiler/passes/split_reductions.h"
 #include "ir/id_format.h"
@@ -537,6 +538,10 @@ std::string ToText(const Schedule& schedule, const Graph& graph) {
     if (command.launch.kernel) text += ToText(command.launch);
   }
   return text + fmt::format("outputs [{}]\n", fmt::join(schedule.outputs, ","));
+}
+
+void ShowSchedule(const char* name, const Graph& graph, const Schedule& schedule) {
+  if (ShowsPasses()) ShowPass({name, graph, ToText(schedule, graph)});
 }
 
 }  // namespace hammock::compiler

@@ -19,23 +19,14 @@ bool HasStorage(const Graph& graph, const GraphNode& node) {
          });
 }
 
-GraphValue CopyOfBytes(Graph& graph, GraphValue value, LocationId location, NodeId origin) {
-  const Shape type = graph.TypeOf(value);
+GraphValue CopyOfBytes(GraphBuilder& out, GraphValue value) {
+  const Shape type = out.TypeOf(value);
   Dims bytes = type.sizes();
   if (bytes.size() > 0) bytes[bytes.size() - 1] = BytesOf(type.dtype(), bytes.back());
-  auto add = [&](const OpDef& op, Attr attr, const Shape& result) {
-    value = {graph.Append({.op = &op,
-                           .inputs = {value},
-                           .attrs = {std::move(attr)},
-                           .types = {result},
-                           .location = location,
-                           .origin = origin}),
-             0};
-  };
-  add(ops::kBitcast, Attr(DType::kU8), Shape(DType::kU8, bytes));
-  add(ops::kReshape, Attr(bytes), Shape(DType::kU8, bytes));
-  add(ops::kBitcast, Attr(type.dtype()), type);
-  return value;
+  const Shape copied(DType::kU8, bytes);
+  value = out.Add(ops::kBitcast, {value}, {Attr(DType::kU8)}, copied);
+  value = out.Add(ops::kReshape, {value}, {Attr(bytes)}, copied);
+  return out.Add(ops::kBitcast, {value}, {Attr(type.dtype())}, type);
 }
 
 namespace {

@@ -2,6 +2,7 @@
 
 #include <functional>
 
+#include "compiler/passes/graph_editor.h"
 #include "hammock/ir/graph.h"
 #include "hammock/ir/storage_types.h"
 
@@ -16,6 +17,6 @@ Graph ExpandStorage(Graph graph, const std::function<bool(const Graph&, NodeId)>
 bool HasStorage(const Graph& graph, const GraphNode& node);
 
 /// A copy of a value of a storage type, as bytes.
-GraphValue CopyOfBytes(Graph& graph, GraphValue value, LocationId location, NodeId origin);
+GraphValue CopyOfBytes(GraphBuilder& out, GraphValue value);
 
 }  // namespace hammock

@@ -98,14 +98,10 @@ class Folder {
       return HostTensor::From(node.attrs[0].scalar().To(node.attrs[1].dtype()));
     }
     if (!MayFold(node)) return {};
-    Graph alone;
     std::vector<HostTensor> inputs;
-    GraphNode copy = node;
-    for (GraphValue& input : copy.inputs) {
-      inputs.push_back(KnownValue(input));
-      input = alone.AddInput(inputs.back().shape());
-    }
-    alone.AddOutput({alone.Append(std::move(copy)), 0});
+    for (GraphValue input : node.inputs) inputs.push_back(KnownValue(input));
+    const Graph alone =
+        Alone(node, [&](GraphValue operand) { return KnownValue(operand).shape(); });
     try {
       return evaluate_(alone, inputs)[0];
     } catch (const Error&) {

@@ -4,6 +4,8 @@
 
 namespace hammock {
 
+GraphValue GraphBuilder::AddInput(const Shape& type) { return Add(ops::kInput, {}, {}, type); }
+
 GraphValue GraphBuilder::Add(const OpDef& op, std::vector<GraphValue> inputs,
                              std::vector<Attr> attrs) {
   NodeId id = out_.AddNode(op, std::move(inputs), std::move(attrs), location_);
@@ -78,6 +80,21 @@ GraphNode GraphEditor::Take(NodeId id) {
 Graph GraphEditor::Finish() {
   for (GraphValue output : source_.outputs()) out_.AddOutput(Mapped(output));
   return std::move(out_);
+}
+
+Graph Alone(GraphNode node, const std::function<Shape(GraphValue)>& type_of) {
+  Graph alone;
+  for (GraphValue& input : node.inputs) {
+    if (input.node) input = alone.AddInput(type_of(input));
+  }
+  const NodeId id = alone.Append(std::move(node));
+  const int results = static_cast<int>(alone[id].types.size());
+  for (int i = 0; i < results; ++i) alone.AddOutput({id, i});
+  return alone;
+}
+
+Graph Alone(const Graph& graph, GraphNode node) {
+  return Alone(std::move(node), [&](GraphValue operand) { return graph.TypeOf(operand); });
 }
 
 }  // namespace hammock

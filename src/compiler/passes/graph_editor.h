@@ -3,6 +3,7 @@
 /// origin they get, so that none loses them; a GraphEditor makes one graph of another and knows
 /// what each value became.
 
+#include <functional>
 #include <optional>
 #include <span>
 #include <utility>
@@ -16,6 +17,10 @@ namespace hammock {
 /// Appends nodes that have the location and the origin of the node that they are made for.
 class GraphBuilder {
  public:
+  GraphBuilder() = default;
+  /// Goes on with a graph.
+  explicit GraphBuilder(Graph graph) : out_(std::move(graph)) {}
+
   const Graph& graph() const { return out_; }
   Graph& graph() { return out_; }
   const Shape& TypeOf(GraphValue value) const { return out_.TypeOf(value); }
@@ -28,7 +33,7 @@ class GraphBuilder {
     origin_ = node.origin;
   }
 
-  GraphValue AddInput(const Shape& type) { return out_.AddInput(type); }
+  GraphValue AddInput(const Shape& type);
   void AddOutput(GraphValue value) { out_.AddOutput(value); }
   /// Types are inferred; the value is the first result.
   GraphValue Add(const OpDef& op, std::vector<GraphValue> inputs, std::vector<Attr> attrs = {});
@@ -95,6 +100,12 @@ class GraphEditor : public GraphBuilder {
   const Graph& source_;
   ValueMap map_;
 };
+
+/// A graph of one node alone: an input of type `type_of(operand)` for each operand that is present,
+/// in their order; all results are outputs.
+Graph Alone(GraphNode node, const std::function<Shape(GraphValue)>& type_of);
+/// The same, of a node whose operands are values of `graph`.
+Graph Alone(const Graph& graph, GraphNode node);
 
 /// The values that stand for a node's results; nothing: the node itself does.
 using Replacement = std::optional<std::vector<GraphValue>>;

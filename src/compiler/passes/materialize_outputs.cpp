@@ -9,44 +9,31 @@
 
 namespace hammock {
 
+namespace {
+
+GraphValue CopyOf(GraphBuilder& out, GraphValue value) {
+  const Shape type = out.TypeOf(value);
+  if (IsStorage(type.dtype())) return CopyOfBytes(out, value);
+  if (!IsComplex(type.dtype())) return out.Add(ops::kReshape, {value}, {Attr(type.sizes())}, type);
+  const GraphValue real = PartInMemory(out, value, 0), imag = PartInMemory(out, value, 1);
+  return out.Add(ops::kComplex, {real, imag}, {}, type);
+}
+
+}  // namespace
+
 Graph MaterializeOutputs(Graph graph) {
-  std::vector<GraphValue> outputs = graph.outputs();
+  GraphBuilder out(std::move(graph));
+  std::vector<GraphValue> outputs = out.graph().outputs();
   std::set<GraphValue> seen;
   for (GraphValue& output : outputs) {
-    const OpDef* op = graph[output.node].op;
-    bool is_own = op != &ops::kInput && op != &ops::kConstant;
+    const GraphNode& source = out.graph()[output.node];
+    const bool is_own = source.op != &ops::kInput && source.op != &ops::kConstant;
     if (is_own && seen.insert(output).second) continue;
-    const GraphNode& source = graph[output.node];
-    if (const Shape type = graph.TypeOf(output); IsComplex(type.dtype())) {
-      const LocationId location = source.location;
-      const NodeId origin = source.origin;
-      std::vector<GraphValue> parts;
-      for (int part : {0, 1}) {
-        parts.push_back(PartInMemory(graph, output, part, location, origin));
-      }
-      output = {graph.Append({.op = &ops::kComplex,
-                              .inputs = std::move(parts),
-                              .attrs = {},
-                              .types = {type},
-                              .location = location,
-                              .origin = origin}),
-                0};
-      continue;
-    }
-    if (IsStorage(graph.TypeOf(output).dtype())) {
-      output = CopyOfBytes(graph, output, source.location, source.origin);
-      continue;
-    }
-    GraphNode copy{.op = &ops::kReshape,
-                   .inputs = {output},
-                   .attrs = {Attr(graph.TypeOf(output).sizes())},
-                   .types = {graph.TypeOf(output)},
-                   .location = source.location,
-                   .origin = source.origin};
-    output = {graph.Append(std::move(copy)), 0};
+    out.For(source);
+    output = CopyOf(out, output);
   }
-  graph.SetOutputs(std::move(outputs));
-  return graph;
+  out.graph().SetOutputs(std::move(outputs));
+  return out.Finish();
 }
 
 }  // namespace hammock

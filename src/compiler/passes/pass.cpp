@@ -12,7 +12,7 @@ namespace hammock {
 constinit config::Option<bool> config::kPrintPasses({
     .name = "print_passes",
     .default_value = false,
-    .doc = "Log the graph after every compiler pass.",
+    .doc = "Log the graph after every compiler pass, and the schedule of its kernels.",
     .upstream = "PYTORCH_JIT_LOG_LEVEL",
 });
 
@@ -50,15 +50,22 @@ Graph RunInBodies(const Pass& pass, Graph graph) {
 PassListener::PassListener() : outer_(std::exchange(listener, &results)) {}
 PassListener::~PassListener() { listener = outer_; }
 
+bool ShowsPasses() { return listener || config::Get<config::kPrintPasses>(); }
+
+void ShowPass(PassResult result) {
+  if (config::Get<config::kPrintPasses>()) {
+    Log(LogLevel::kWarn, "after {}:\n{}", result.pass,
+        result.schedule.empty() ? ToText(result.graph, {.locations = true}) : result.schedule);
+  }
+  if (listener) listener->push_back(std::move(result));
+}
+
 Graph RunPass(const Pass& pass, Graph graph) {
   profile::Span span(pass.name, "pass");
   graph = RunInBodies(pass, std::move(graph));
   span.Set("nodes", graph.size());
-  if (listener) listener->push_back({pass.name, graph});
+  if (ShowsPasses()) ShowPass({pass.name, graph});
   if (config::Get<config::kVerifyPasses>()) Verify(graph);
-  if (config::Get<config::kPrintPasses>()) {
-    Log(LogLevel::kWarn, "after {}:\n{}", pass.name, ToText(graph, {.locations = true}));
-  }
   return graph;
 }
 

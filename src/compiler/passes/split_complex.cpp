@@ -17,19 +17,9 @@ bool HasComplex(const Graph& graph, const GraphNode& node) {
          });
 }
 
-GraphValue PartInMemory(Graph& graph, GraphValue value, int part, LocationId location,
-                        NodeId origin) {
-  const Shape type = graph.TypeOf(value);
+GraphValue PartInMemory(GraphBuilder& out, GraphValue value, int part) {
+  const Shape type = out.TypeOf(value);
   const Shape real = type.With(RealOf(type.dtype()));
-  auto add = [&](const OpDef& op, std::vector<Attr> attrs, const Shape& result) {
-    value = {graph.Append({.op = &op,
-                           .inputs = {value},
-                           .attrs = std::move(attrs),
-                           .types = {result},
-                           .location = location,
-                           .origin = origin}),
-             0};
-  };
   // The pairs are a new last dim; where there can be none they follow each other.
   const bool flat = type.rank() == kMaxRank;
   Dims single = type.sizes();
@@ -41,25 +31,23 @@ GraphValue PartInMemory(Graph& graph, GraphValue value, int part, LocationId loc
   const int last = single.size() - 1;
   Dims pairs = single;
   pairs[last] *= 2;
-  add(ops::kReshape, {Attr(single)}, type.With(single));
-  add(ops::kBitcast, {Attr(real.dtype())}, real.With(pairs));
-  add(ops::kSlice, {Attr(last), Attr(part), Attr(single[last]), Attr(2)}, real.With(single));
-  add(ops::kReshape, {Attr(real.sizes())}, real);
-  return value;
+  value =
+      out.Add(ops::kBitcast, {out.Reshape(value, single)}, {Attr(real.dtype())}, real.With(pairs));
+  return out.Reshape(out.Slice(value, last, part, single[last], /*step=*/2), real.sizes());
 }
 
 namespace {
 
 /// real(complex(a, b)) -> a, imag(complex(a, b)) -> b; of other values the elements in memory.
 Graph JoinParts(Graph graph) {
-  return EditGraph(
-      std::move(graph), [](GraphEditor& editor, NodeId, const GraphNode& node) -> Replacement {
-        if (node.op != &ops::kReal && node.op != &ops::kImag) return std::nullopt;
-        const int part = node.op == &ops::kImag;
-        const GraphNode& whole = editor.graph()[node.inputs[0].node];
-        if (whole.op == &ops::kComplex) return {{whole.inputs[part]}};
-        return {{PartInMemory(editor.graph(), node.inputs[0], part, node.location, node.origin)}};
-      });
+  return EditGraph(std::move(graph),
+                   [](GraphEditor& editor, NodeId, const GraphNode& node) -> Replacement {
+                     if (node.op != &ops::kReal && node.op != &ops::kImag) return std::nullopt;
+                     const int part = node.op == &ops::kImag;
+                     const GraphNode& whole = editor.graph()[node.inputs[0].node];
+                     if (whole.op == &ops::kComplex) return {{whole.inputs[part]}};
+                     return {{PartInMemory(editor, node.inputs[0], part)}};
+                   });
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <functional>
 
+#include "compiler/passes/graph_editor.h"
 #include "hammock/ir/graph.h"
 
 namespace hammock {
@@ -14,8 +15,7 @@ namespace hammock {
 Graph SplitComplex(Graph graph, const std::function<bool(const Graph&, NodeId)>& keep = nullptr);
 
 /// A part of a complex value that is in memory: 0 is the real one.
-GraphValue PartInMemory(Graph& graph, GraphValue value, int part, LocationId location,
-                        NodeId origin);
+GraphValue PartInMemory(GraphBuilder& out, GraphValue value, int part);
 
 bool HasComplex(const Graph& graph, const GraphNode& node);
 

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <map>
 
 #include "compiler/loops/fusion_facts.h"
+#include "compiler/passes/graph_editor.h"
 #include "hammock/host_tensor.h"
 #include "ir/graph_access.h"
 
@@ -298,21 +298,10 @@ GraphNode SizedSchedule::NodeAt(NodeId id, const Basis& basis) const {
 }
 
 Graph SizedSchedule::CallAt(size_t command, const Basis& basis) const {
-  Graph one;
-  GraphNode node = NodeAt(base_.schedule.commands[command].node, basis);
-  std::map<GraphValue, GraphValue> inputs;
-  for (GraphValue& input : node.inputs) {
-    if (!input.node) continue;
-    auto [at, is_new] = inputs.try_emplace(input);
-    if (is_new) {
-      at->second =
-          one.AddInput(NodeVaries(input.node) ? NodeAt(input.node, basis).types[input.index]
-                                              : base_.graph.TypeOf(input));
-    }
-    input = at->second;
-  }
-  one.Append(std::move(node));
-  return one;
+  return Alone(NodeAt(base_.schedule.commands[command].node, basis), [&](GraphValue operand) {
+    return NodeVaries(operand.node) ? NodeAt(operand.node, basis).types[operand.index]
+                                    : base_.graph.TypeOf(operand);
+  });
 }
 
 ScheduledGraph SizedSchedule::At(const Basis& basis) const {

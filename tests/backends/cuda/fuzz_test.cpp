@@ -9,6 +9,7 @@
 #include "backends/cuda/driver/nvrtc.h"
 #include "backends/cuda/emulated.h"
 #include "backends/reference/interpreter.h"
+#include "compiler/passes/graph_editor.h"
 #include "fuzz/bounds.h"
 #include "fuzz/generate.h"
 #include "ir/primitives.h"
@@ -18,18 +19,6 @@ namespace hammock::cuda {
 namespace {
 
 constexpr uint64_t kGraphs = 150;
-
-/// A node alone, with inputs for its operands.
-Graph Alone(const Graph& graph, const GraphNode& node) {
-  Graph one;
-  GraphNode copy = node;
-  for (GraphValue& input : copy.inputs) {
-    input = !input.node ? GraphValue{} : one.AddInput(graph.TypeOf(input));
-  }
-  NodeId id = one.Append(copy);
-  for (size_t i = 0; i < node.types.size(); ++i) one.AddOutput({id, static_cast<int32_t>(i)});
-  return one;
-}
 
 bool CanRun(const Graph& graph) {
   for (NodeId id : graph.ids()) {

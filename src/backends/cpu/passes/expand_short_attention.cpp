@@ -29,15 +29,10 @@ bool IsShort(const Graph& graph, NodeId id) {
 /// The expansion of one node by itself, optimised without regard to what surrounds it, so that its
 /// bits do not depend on that. Inputs are the operands that are present, outputs those of `used`.
 Graph Expansion(const Graph& graph, NodeId id, const std::vector<bool>& used) {
-  Graph one;
-  GraphNode node = graph[id];
-  for (GraphValue& input : node.inputs) {
-    if (input.node) input = one.AddInput(graph.TypeOf(input));
-  }
-  NodeId at = one.Append(std::move(node));
-  for (size_t i = 0; i < used.size(); ++i) {
-    if (used[i]) one.AddOutput({at, static_cast<int32_t>(i)});
-  }
+  Graph one = Alone(graph, graph[id]);
+  std::vector<GraphValue> outputs = one.outputs();
+  std::erase_if(outputs, [&](GraphValue output) { return !used[output.index]; });
+  one.SetOutputs(std::move(outputs));
   return Optimise(MakeExplicit(ExpandComposites(one)), nullptr);
 }
 

@@ -55,8 +55,12 @@ Graph RewriteForCuda(const Graph& graph) {
 }
 
 compiler::Schedule ScheduleForCuda(const Graph& rewritten) {
-  return FuseRandom(rewritten, compiler::MakeSchedule(rewritten, /*aligned_outputs=*/false,
-                                                      /*epilogues=*/false, /*rows_apart=*/true));
+  compiler::Schedule schedule = compiler::MakeSchedule(rewritten, /*aligned_outputs=*/false,
+                                                       /*epilogues=*/false, /*rows_apart=*/true);
+  compiler::ShowSchedule("schedule", rewritten, schedule);
+  schedule = FuseRandom(rewritten, std::move(schedule));
+  compiler::ShowSchedule("fuse_random", rewritten, schedule);
+  return schedule;
 }
 
 compiler::ScheduledGraph ScheduledForCuda(Graph rewritten) {
