@@ -81,6 +81,22 @@ TEST(Budget, LoopsThatReadAtTheirEndCompileNothingNew) {
   EXPECT_EQ(Compiles(), compiles);
 }
 
+TEST(Budget, LoopsWithSizesOfTheirOwnInEachTurnCompileFewGraphs) {
+  Tensor weight = ones({4, 3}, f32, "null");
+  weight.requires_grad_();
+  optim::Adam optimizer({weight});
+  int64_t turn = 0;
+  auto train = [&] {
+    optimizer.zero_grad();
+    const int64_t rows = 1 + (++turn * 7919) % 61, columns = 1 + (turn * 104729) % 53;
+    Tensor x = ones({rows, 4}, f32, "null"), y = ones({3, columns}, f32, "null");
+    Chain(matmul(matmul(x, weight), y), 20).sum().backward();
+    optimizer.step();
+  };
+  // Three graphs of several turns, then one for all sizes, and those of sizes that are 1.
+  EXPECT_LE(CompilesOf(60000, train), 16);
+}
+
 TEST(Budget, NestedLoopsCompileFewGraphs) {
   Tensor x = ones({2}, f32, "null");
   int64_t compiles = CompilesOf(40000, [&] {

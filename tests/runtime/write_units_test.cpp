@@ -84,6 +84,37 @@ TEST_P(WriteUnits, AFailedStepLeavesItsTensorsAsTheyWere) {
   EXPECT_EQ(FloatsOf(m), Floats(4, 1));
 }
 
+TEST_P(WriteUnits, AStepThatAnExceptionLeavesLeavesItsTensorsAsTheyWere) {
+  Tensor w = ones({4}), m = zeros({2, 2});
+  mark_step(true);
+  Tensor seen;
+  auto body = [&] {
+    m[0].add_(1.0f);  // through a view
+    w.mul_(10.0f);
+    seen = w * 2.0f;
+    EXPECT_EQ(w[0].item<float>(), 10) << "inside of the step it has happened";
+    matmul(ones({2, 3}), ones({2, 3}));  // raises when it is recorded
+  };
+  EXPECT_ERROR(step(body), ValueError, "matmul");
+  EXPECT_EQ(FloatsOf(w), Floats(4, 1));
+  EXPECT_EQ(FloatsOf(m), Floats(4, 0));
+  EXPECT_NE(TextOf([&] { seen.host(); }).find("an exception has left"), std::string::npos);
+  // What was marked stands; an inner step belongs to the outer one.
+  EXPECT_THROW(
+      {
+        StepScope scope;
+        w.add_(1.0f);
+        scope.Mark();
+        step([&] { w.add_(1.0f); });
+        w.add_(1.0f);
+        throw std::runtime_error("a user's");
+      },
+      std::runtime_error);
+  EXPECT_EQ(FloatsOf(w), Floats(4, 3));
+  step([&] { w.add_(1.0f); });
+  EXPECT_EQ(FloatsOf(w), Floats(4, 4));
+}
+
 TEST_P(WriteUnits, TheErrorIsRaisedBeforeTheNextStepRunsWhateverTheSize) {
   for (int64_t size : {4, 100000}) {
     Tensor w = ones({size});
