@@ -19,9 +19,8 @@ std::vector<const Shape*> OperandTypes(const Graph& graph, const GraphNode& node
 /// A graph that computes all results of the node.
 Graph Alone(const Graph& graph, GraphNode node) {
   Graph alone;
-  for (GraphValue& input : node.inputs) {
-    if (input.node) input = alone.AddInput(graph.TypeOf(input));
-  }
+  node.inputs.Map(
+      [&](GraphValue input) { return input.node ? alone.AddInput(graph.TypeOf(input)) : input; });
   const int results = static_cast<int>(node.types.size());
   NodeId id = alone.Append(std::move(node));
   for (int i = 0; i < results; ++i) alone.AddOutput({id, i});

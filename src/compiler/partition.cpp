@@ -77,7 +77,7 @@ std::vector<Segment> Partition(const Graph& graph, const NodeMap<int>& targets) 
     };
     for (NodeId id : nodes) {
       GraphNode copy = graph[id];
-      for (GraphValue& input : copy.inputs) input = value_in(input);
+      copy.inputs.Map(value_in);
       NodeId at = segment.graph.Append(std::move(copy));
       for (size_t i = 0; i < graph[id].types.size(); ++i) {
         local[{id, static_cast<int32_t>(i)}] = {at, static_cast<int32_t>(i)};

@@ -48,7 +48,7 @@ PreparedCommand::PreparedCommand(const Graph& graph, const Schedule& schedule, s
 void PreparedCommand::PrepareCall(const Graph& graph, const Schedule& schedule, size_t index,
                                   Sized sized, std::shared_ptr<KernelCode> code) {
   const Command& command = schedule.commands[index];
-  const std::vector<GraphValue>& inputs = graph[command.node].inputs;
+  const SharedList<GraphValue>& inputs = graph[command.node].inputs;
   node = graph[command.node].origin;
   location = graph[command.node].location;
   own_graph = std::move(sized.call);

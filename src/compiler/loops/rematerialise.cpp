@@ -107,14 +107,14 @@ class Recomputer {
         inputs.push_back(root ? ValueAt(input, residence_.command[id]) : First(input));
         if (!root && input.node && changes_[input.node]) changes_[id] = true;
       }
-      mapped_[id] = Append(graph_[id], std::move(inputs));
+      mapped_[id] = Append(graph_[id], inputs);
     }
     for (GraphValue output : graph_.outputs()) out_.AddOutput(First(output));  // none is late
     return out_.Finish();
   }
 
  private:
-  NodeId Append(GraphNode node, std::vector<GraphValue> inputs) {
+  NodeId Append(GraphNode node, SharedList<GraphValue> inputs) {
     node.inputs = std::move(inputs);
     return out_.Append(std::move(node)).node;
   }
@@ -132,11 +132,11 @@ class Recomputer {
     }
     std::vector<GraphValue> inputs;
     for (GraphValue input : graph_[id].inputs) inputs.push_back(ValueAt(input, command));
-    return {Copy(id, std::move(inputs)), value.index};
+    return {Copy(id, inputs), value.index};
   }
 
   /// An inlined node with these operands.
-  NodeId Copy(NodeId id, std::vector<GraphValue> inputs) {
+  NodeId Copy(NodeId id, SharedList<GraphValue> inputs) {
     if (out_.graph()[mapped_[id]].inputs == inputs) return mapped_[id];
     for (NodeId copy : copies_[id]) {
       if (out_.graph()[copy].inputs == inputs) return copy;
@@ -158,7 +158,7 @@ class Recomputer {
     for (NodeId step : recipe.nodes) {
       std::vector<GraphValue> inputs;
       for (GraphValue input : graph_[step].inputs) inputs.push_back(find(input)->second);
-      learn({step, 0}, {Append(graph_[step], std::move(inputs)), 0});
+      learn({step, 0}, {Append(graph_[step], inputs), 0});
     }
     return again_[id] = find({id, 0})->second.node;
   }

@@ -101,10 +101,10 @@ class Folder {
     Graph alone;
     std::vector<HostTensor> inputs;
     GraphNode copy = node;
-    for (GraphValue& input : copy.inputs) {
+    copy.inputs.Map([&](GraphValue input) {
       inputs.push_back(KnownValue(input));
-      input = alone.AddInput(inputs.back().shape());
-    }
+      return alone.AddInput(inputs.back().shape());
+    });
     alone.AddOutput({alone.Append(std::move(copy)), 0});
     try {
       return evaluate_(alone, inputs)[0];

@@ -301,16 +301,16 @@ Graph SizedSchedule::CallAt(size_t command, const Basis& basis) const {
   Graph one;
   GraphNode node = NodeAt(base_.schedule.commands[command].node, basis);
   std::map<GraphValue, GraphValue> inputs;
-  for (GraphValue& input : node.inputs) {
-    if (!input.node) continue;
+  node.inputs.Map([&](GraphValue input) {
+    if (!input.node) return input;
     auto [at, is_new] = inputs.try_emplace(input);
     if (is_new) {
       at->second =
           one.AddInput(NodeVaries(input.node) ? NodeAt(input.node, basis).types[input.index]
                                               : base_.graph.TypeOf(input));
     }
-    input = at->second;
-  }
+    return at->second;
+  });
   one.Append(std::move(node));
   return one;
 }

@@ -23,9 +23,9 @@ constexpr uint64_t kGraphs = 150;
 Graph Alone(const Graph& graph, const GraphNode& node) {
   Graph one;
   GraphNode copy = node;
-  for (GraphValue& input : copy.inputs) {
-    input = !input.node ? GraphValue{} : one.AddInput(graph.TypeOf(input));
-  }
+  copy.inputs.Map([&](GraphValue input) {
+    return !input.node ? GraphValue{} : one.AddInput(graph.TypeOf(input));
+  });
   NodeId id = one.Append(copy);
   for (size_t i = 0; i < node.types.size(); ++i) one.AddOutput({id, static_cast<int32_t>(i)});
   return one;

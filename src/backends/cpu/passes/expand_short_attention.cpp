@@ -31,9 +31,8 @@ bool IsShort(const Graph& graph, NodeId id) {
 Graph Expansion(const Graph& graph, NodeId id, const std::vector<bool>& used) {
   Graph one;
   GraphNode node = graph[id];
-  for (GraphValue& input : node.inputs) {
-    if (input.node) input = one.AddInput(graph.TypeOf(input));
-  }
+  node.inputs.Map(
+      [&](GraphValue input) { return input.node ? one.AddInput(graph.TypeOf(input)) : input; });
   NodeId at = one.Append(std::move(node));
   for (size_t i = 0; i < used.size(); ++i) {
     if (used[i]) one.AddOutput({at, static_cast<int32_t>(i)});
@@ -65,8 +64,9 @@ Graph ExpandShortAttention(Graph graph) {
   return EditGraph(graph, [&](GraphEditor& editor, NodeId id, GraphNode& node) -> Replacement {
     if (!is_short[id]) return std::nullopt;
     const std::vector<bool>& is_used = used[id];
-    std::erase_if(node.inputs, [](GraphValue input) { return !input.node; });
-    std::vector<GraphValue> outputs = editor.Inline(Expansion(graph, id, is_used), node.inputs);
+    std::vector<GraphValue> present = node.inputs;
+    std::erase_if(present, [](GraphValue input) { return !input.node; });
+    std::vector<GraphValue> outputs = editor.Inline(Expansion(graph, id, is_used), present);
     std::vector<GraphValue> results;
     for (auto next = outputs.begin(); bool here : is_used) {
       results.push_back(here ? *next++ : GraphValue{});
