@@ -254,6 +254,13 @@ Scalar NumberOfSize(int64_t size, const Scalar& like) {
   return Scalar(1 / static_cast<double>(size)).To(like.dtype());
 }
 
+Attr WithSize(const Attr& attr, int position, int64_t size) {
+  if (attr.kind() != Attr::Kind::kInts) return Attr(NumberOfSize(size, attr.scalar()));
+  std::vector<int64_t> values = attr.ints();
+  values[position] = size;
+  return Attr(std::move(values));
+}
+
 std::optional<int64_t> SizeInAttr(const Attr& attr, int position) {
   if (position < 0) return std::nullopt;
   if (attr.kind() == Attr::Kind::kInts) {

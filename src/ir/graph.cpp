@@ -171,7 +171,7 @@ GraphValue Graph::AddConstant(const Scalar& value) {
   return {AddNode(ConstantOp(), {}, {wide, value.dtype()}), 0};
 }
 
-NodeId Graph::AddNode(const OpDef& op, std::vector<GraphValue> inputs, std::vector<Attr> attrs,
+NodeId Graph::AddNode(const OpDef& op, SharedList<GraphValue> inputs, SharedList<Attr> attrs,
                       LocationId location) {
   std::vector<const Shape*> types;
   types.reserve(inputs.size());
@@ -225,7 +225,7 @@ void AppendNodes(const Graph& from, ValueMap& map, Graph& to) {
   for (NodeId id : from.ids()) {
     if (from[id].op == &InputOp()) continue;
     GraphNode node = from[id];
-    for (GraphValue& input : node.inputs) input = map(input);
+    node.inputs.Map(map);
     map.SetResults(id, to.Append(std::move(node)), from[id].types.size());
   }
 }

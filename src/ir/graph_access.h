@@ -32,6 +32,8 @@ std::optional<int64_t> SizeInAttr(const Attr& attr, int position);
 bool IsInverse(const Scalar& number);
 /// The number that stands for `size` as `like` stands for another one.
 Scalar NumberOfSize(int64_t size, const Scalar& like);
+/// `attr` with another size: the number itself, or the one at `position` of a list.
+Attr WithSize(const Attr& attr, int position, int64_t size);
 
 /// A broken rule of a graph.
 struct GraphFault {

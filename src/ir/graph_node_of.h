@@ -10,11 +10,20 @@ template <class ValueOf>
 GraphNode GraphNodeOf(const Node& node, const ValueOf& value_of) {
   GraphNode copy;
   copy.op = &node.op();
+  std::vector<GraphValue> inputs;
+  inputs.reserve(node.operands().size());
   for (const Node::Operand& operand : node.operands()) {
-    copy.inputs.push_back(operand.node ? value_of(operand) : GraphValue{});
+    inputs.push_back(operand.node ? value_of(operand) : GraphValue{});
   }
-  copy.attrs.assign(node.attrs().begin(), node.attrs().end());
-  for (int i = 0; i < node.num_outputs(); ++i) copy.types.push_back(node.shape(i));
+  copy.inputs = inputs;
+  copy.attrs = node.attrs();
+  if (node.num_outputs() == 1) {
+    copy.types = {node.shape()};
+  } else {
+    std::vector<Shape> types;
+    for (int i = 0; i < node.num_outputs(); ++i) types.push_back(node.shape(i));
+    copy.types = types;
+  }
   copy.location = node.location();
   return copy;
 }

@@ -122,9 +122,11 @@ class GraphParser {
     GraphNode node;
     node.op = ParseOp();
     if (lexer_.Peek() == '%' || lexer_.PeekWord() == "none") {
+      std::vector<GraphValue> inputs;
       do {
-        node.inputs.push_back(ParseOperand());
+        inputs.push_back(ParseOperand());
       } while (lexer_.Accept(','));
+      node.inputs = inputs;
     }
     ParseAttrs(node);
     lexer_.Expect(':');
@@ -173,10 +175,10 @@ class GraphParser {
     size_t count = info.attribute_args.size();
     size_t at = lexer_.position();
     std::vector<bool> given(count, false);
-    node.attrs.resize(count);
+    std::vector<Attr> attrs(count);
     if (lexer_.Accept('{') && !lexer_.Accept('}')) {
       do {
-        ParseNamedAttr(node, given);
+        ParseNamedAttr(info, attrs, given);
       } while (lexer_.Accept(','));
       lexer_.Expect('}');
     }
@@ -186,12 +188,12 @@ class GraphParser {
       if (!argument.default_value) {
         lexer_.FailAt(at, "attribute '{}' of {} is missing", argument.name, info.name);
       }
-      node.attrs[i] = MakeAttr(argument.type, *argument.default_value);
+      attrs[i] = MakeAttr(argument.type, *argument.default_value);
     }
+    node.attrs = attrs;
   }
 
-  void ParseNamedAttr(GraphNode& node, std::vector<bool>& given) {
-    const OpInfo& info = node.op->info();
+  void ParseNamedAttr(const OpInfo& info, std::vector<Attr>& attrs, std::vector<bool>& given) {
     size_t at = lexer_.position();
     std::string_view name = lexer_.Word("an attribute");
     int index = info.AttributeIndex(name);
@@ -202,10 +204,10 @@ class GraphParser {
     at = lexer_.position();
     ParsedAttr attr = ParseAttr();
     const SchemaType& type = info.schema.arguments()[info.attribute_args[index]].type;
-    node.attrs[index] = Coerce(type, std::move(attr.value));
-    if (!AttrFits(type, node.attrs[index])) {
+    attrs[index] = Coerce(type, std::move(attr.value));
+    if (!AttrFits(type, attrs[index])) {
       lexer_.FailAt(at, "attribute '{}' of {} must be {}, got {}", name, info.name,
-                    type.to_string(), node.attrs[index].to_string());
+                    type.to_string(), attrs[index].to_string());
     }
     for (auto& [position, expr] : attr.exprs) {
       graph_.attr_exprs[{NodeId(graph_.size()), index, position}] = std::move(expr);
@@ -326,10 +328,11 @@ class GraphParser {
 
   void ParseTypes(GraphNode& node) {
     if (lexer_.Accept('(')) return lexer_.Expect(')');
+    std::vector<Shape> types;
     do {
-      int output = static_cast<int>(node.types.size());
-      node.types.push_back(ParseType(output));
+      types.push_back(ParseType(static_cast<int>(types.size())));
     } while (lexer_.Accept(','));
+    node.types = types;
   }
 
   DType ParseDType() {

@@ -117,7 +117,7 @@ class GraphWriter {
     for (int64_t size : type.sizes()) out_.Signed(size);
   }
 
-  void WriteValues(const std::vector<GraphValue>& values) {
+  void WriteValues(std::span<const GraphValue> values) {
     out_.Count(values.size());
     for (GraphValue value : values) {
       out_.Signed(value.node.number());
@@ -205,8 +205,12 @@ class GraphReader {
     const SavedOp& saved = ops_[in_.Bounded(ops_.size(), "an op")];
     node.op = saved.op;
     node.inputs = ReadValues();
-    for (uint64_t count = in_.Count(); count > 0; --count) node.attrs.push_back(ReadAttr(depth));
-    for (uint64_t count = in_.Count(); count > 0; --count) node.types.push_back(ReadType());
+    std::vector<Attr> attrs;
+    for (uint64_t count = in_.Count(); count > 0; --count) attrs.push_back(ReadAttr(depth));
+    node.attrs = attrs;
+    std::vector<Shape> types;
+    for (uint64_t count = in_.Count(); count > 0; --count) types.push_back(ReadType());
+    node.types = types;
     uint64_t location = in_.Bounded(locations_.size() + 1, "a location");
     if (location > 0) node.location = locations_[location - 1];
     if (origins_) node.origin = NodeId(in_.Small());

@@ -51,30 +51,23 @@ BoundSizes BindSizes(const Graph& general, const std::vector<Shape>& inputs) {
 Graph AtSizes(const Graph& general, const std::vector<int64_t>& parameters) {
   Graph graph = general;
   for (NodeId id : graph.ids()) {
-    for (Attr& attr : graph.mutable_node(id).attrs) {
-      if (attr.kind() != Attr::Kind::kGraph || attr.graph().dim_params.empty()) continue;
-      attr = Attr(std::make_shared<const Graph>(AtSizes(attr.graph(), parameters)));
-    }
+    graph.mutable_node(id).attrs.Map([&](const Attr& attr) {
+      if (attr.kind() != Attr::Kind::kGraph || attr.graph().dim_params.empty()) return attr;
+      return Attr(std::make_shared<const Graph>(AtSizes(attr.graph(), parameters)));
+    });
   }
   for (const auto& [key, expr] : general.dim_exprs) {
     auto [node, output, dim] = key;
-    Shape& type = graph.mutable_node(node).types[output];
-    Dims sizes = type.sizes();
+    SharedList<Shape>& types = graph.mutable_node(node).types;
+    Dims sizes = types[output].sizes();
     sizes[dim] = expr.Evaluate(parameters);
     CheckSizes("sizes", sizes);
-    type = type.With(sizes);
+    types.Set(output, types[output].With(sizes));
   }
   for (const auto& [key, expr] : general.attr_exprs) {
     auto [node, index, position] = key;
-    Attr& attr = graph.mutable_node(node).attrs[index];
-    int64_t value = expr.Evaluate(parameters);
-    if (attr.kind() == Attr::Kind::kInts) {
-      std::vector<int64_t> values = attr.ints();
-      values[position] = value;
-      attr = Attr(std::move(values));
-    } else {
-      attr = Attr(NumberOfSize(value, attr.scalar()));
-    }
+    SharedList<Attr>& attrs = graph.mutable_node(node).attrs;
+    attrs.Set(index, WithSize(attrs[index], position, expr.Evaluate(parameters)));
   }
   graph.dim_params.clear();
   graph.dim_exprs.clear();

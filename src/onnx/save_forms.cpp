@@ -235,7 +235,7 @@ std::string WriteUpdate(const Written& n, const std::string& start) {
   if (n.Int("step") != 1) Throw<NotSupported>(ErrorCode::kNotSupported, "a step");
   int64_t dim = n.Int("dim");
   std::string axis = n.w.Ints({dim}), last = n.w.Ints({std::numeric_limits<int64_t>::max()});
-  GraphValue source = n.node.inputs.at(1);
+  GraphValue source = n.node.inputs[1];
   std::string size = n.w.Sizes({n.w.SizeOf(source.node, source.index, static_cast<int>(dim))});
   std::string before = n.w.Emit("Slice", {n.In(0), n.w.Ints({0}), start, axis});
   std::string after = n.w.Emit("Slice", {n.In(0), n.w.Emit("Add", {start, size}), last, axis});

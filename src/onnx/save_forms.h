@@ -14,8 +14,8 @@ struct Written {
   NodeId id;
   const GraphNode& node;
 
-  std::string In(size_t i) const { return w.NameOf(node.inputs.at(i)); }
-  const Shape& Type(size_t i) const { return w.graph().TypeOf(node.inputs.at(i)); }
+  std::string In(size_t i) const { return w.NameOf(node.inputs[i]); }
+  const Shape& Type(size_t i) const { return w.graph().TypeOf(node.inputs[i]); }
   std::string As(size_t i, DType dtype) const { return w.CastTo(In(i), Type(i).dtype(), dtype); }
   DType dtype() const { return node.type().dtype(); }
   int64_t Int(std::string_view name) const { return node.attr(name).integer(); }

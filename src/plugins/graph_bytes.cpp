@@ -51,8 +51,8 @@ class Writer {
     return entry->second;
   }
 
-  template <class T>
-  static uint32_t Count(const std::vector<T>& list) {
+  template <class List>
+  static uint32_t Count(const List& list) {
     return static_cast<uint32_t>(list.size());
   }
 
@@ -257,15 +257,21 @@ class Reader {
     if (version > node.op->version || (version < node.op->version && !node.op->upgrade)) {
       Fail("op '{}' has version {}, this library has {}", from.op, version, node.op->version);
     }
+    std::vector<GraphValue> inputs;
     for (uint32_t i = 0; i < from.record->value_count; ++i) {
-      node.inputs.push_back(ToValue(hammock_operand(&from, i)));
+      inputs.push_back(ToValue(hammock_operand(&from, i)));
     }
+    node.inputs = inputs;
+    std::vector<Shape> types;
     for (uint32_t i = 0; i < from.record->type_count; ++i) {
       const HammockShape type = hammock_result_type(&from, i);
       if (type.rank > kMaxRank) Fail("rank {}", type.rank);
-      node.types.emplace_back(ReadDType(type.dtype), Dims(std::span(type.sizes, type.rank)));
+      types.emplace_back(ReadDType(type.dtype), Dims(std::span(type.sizes, type.rank)));
     }
-    for (uint32_t i = 0; i < from.record->attr_count; ++i) node.attrs.push_back(ReadAttr(from, i));
+    node.types = types;
+    std::vector<Attr> attrs;
+    for (uint32_t i = 0; i < from.record->attr_count; ++i) attrs.push_back(ReadAttr(from, i));
+    node.attrs = attrs;
     if (from.record->place > 0) {
       node.location = InternLocationRecord(hammock_text(&graph_, from.record->place - 1));
     }

@@ -117,8 +117,9 @@ namespace {
 struct Answers {
   struct Node {
     const OpDef* op;
-    std::vector<Attr> attrs;
-    std::vector<Shape> types, inputs;
+    SharedList<Attr> attrs;
+    SharedList<Shape> types;
+    std::vector<Shape> inputs;
   };
 
   bool Fits(const PluginBackend* backend, int64_t device) const {

@@ -173,12 +173,12 @@ int64_t BytesOfValues(const Graph& graph, bool inputs) {
   return bytes;
 }
 
+/// Types are those of many nodes.
 int64_t SizeOfGraph(const Graph& graph) {
   int64_t bytes = 0;
   for (const GraphNode& node : graph.nodes()) {
-    bytes +=
-        static_cast<int64_t>(sizeof(GraphNode) + node.inputs.size() * sizeof(GraphValue) +
-                             node.attrs.size() * sizeof(Attr) + node.types.size() * sizeof(Shape));
+    bytes += static_cast<int64_t>(sizeof(GraphNode) + node.inputs.size() * sizeof(GraphValue) +
+                                  node.attrs.size() * sizeof(Attr));
   }
   return bytes;
 }

@@ -257,6 +257,7 @@ StepPtr StepExecutor::Start(DeviceEntry& device, std::span<const Value>& roots,
   CompiledStepPtr compiled;
   const uint32_t settings = CodeSettingsId(options.devices);
   CompiledStepPtr saved;
+  bool is_miss = false;
   std::vector<BackendDataPtr> placeholders;
   std::vector<NodePtr> forgotten;  // goes when the mutex is free
   for (;;) {
@@ -315,6 +316,8 @@ StepPtr StepExecutor::Start(DeviceEntry& device, std::span<const Value>& roots,
         Hash128 hash = walk.hash;
         std::vector<uint64_t> key;
         if (is_new) key.assign(walk.key.words().begin(), walk.key.words().end());
+        is_miss = true;
+        walk.key.Release();  // while a large graph is compiled and first run, its key is held once
         int64_t kept = walk.kept;
         std::vector<NodePtr> outputs = OutputNodes(walk);
         lock.unlock();
@@ -341,6 +344,7 @@ StepPtr StepExecutor::Start(DeviceEntry& device, std::span<const Value>& roots,
       saved = compiled;
       continue;
     }
+    if (is_miss) walk.key.Release();
     if (!BindParameters(device, walk, lock)) continue;
     if (!MakePlaceholders(device, walk, lock, placeholders)) continue;
     StepPtr step = Claim(device, walk, std::move(compiled), std::move(placeholders), options);

@@ -73,10 +73,7 @@ void AddAll(ByGroup& groups, const Graph& graph) {
       if (attr.kind() == Attr::Kind::kGraph) AddAll(groups, attr.graph());
     }
     if (IsCollective(*node.op)) {
-      Add(groups, {node.op,
-                   {node.attrs.begin(), node.attrs.end()},
-                   {node.types.begin(), node.types.end()},
-                   node.location});
+      Add(groups, {node.op, node.attrs, node.types, node.location});
     }
   }
 }

@@ -30,6 +30,8 @@ class KeyWords {
     ++end_;
   }
   void clear() { end_ = words_.data(); }
+  /// Frees the memory, which later words take anew.
+  void Release() { *this = {}; }
   std::span<const uint64_t> words() const { return {words_.data(), end_}; }
 
  private:

@@ -93,10 +93,10 @@ Graph GraphOf(const OpDef& op, const std::vector<Attr>& attrs) {
   GraphValue x = graph.AddInput(Shape(f32, {2}));
   GraphNode node;
   node.op = &op;
-  node.inputs.assign(info.operand_args.size(), x);
+  node.inputs = std::vector(info.operand_args.size(), x);
   node.attrs = attrs;
-  node.types.assign(info.schema.variadic_returns() ? 2 : static_cast<size_t>(op.num_outputs),
-                    Shape(f32, {2}));
+  const bool variadic = info.schema.variadic_returns();
+  node.types = std::vector(variadic ? 2 : static_cast<size_t>(op.num_outputs), Shape(f32, {2}));
   graph.Append(std::move(node));
   return graph;
 }

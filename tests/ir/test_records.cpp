@@ -16,7 +16,7 @@ Any TwiceStr(std::span<const Any> args) {
 
 void PercentToFactor(int version, GraphNode& node) {
   if (version == 1 && node.attrs.size() == 1)
-    node.attrs[0] = Attr(node.attrs[0].scalar().ToDouble() / 100);
+    node.attrs.Set(0, Attr(node.attrs[0].scalar().ToDouble() / 100));
 }
 
 }  // namespace

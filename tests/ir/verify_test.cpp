@@ -42,19 +42,29 @@ TEST(Verify, ChecksOps) {
 }
 
 TEST(Verify, ChecksOperands) {
-  EXPECT_EQ(After([](Graph& g) { g.mutable_node(NodeId(1)).inputs[0].node = NodeId(1); }),
+  EXPECT_EQ(After([](Graph& g) {
+              g.mutable_node(NodeId(1)).inputs.Set(0, {NodeId(1), 0});
+            }),
             "verify: %1 = neg: operand 0 is %1, which does not come before it");
-  EXPECT_EQ(After([](Graph& g) { g.mutable_node(NodeId(1)).inputs[0].node = NodeId(99); }),
+  EXPECT_EQ(After([](Graph& g) {
+              g.mutable_node(NodeId(1)).inputs.Set(0, {NodeId(99), 0});
+            }),
             "verify: %1 = neg: operand 0 is %99, which does not come before it");
-  EXPECT_EQ(After([](Graph& g) { g.mutable_node(NodeId(1)).inputs[0].node = NodeId(-7); }),
+  EXPECT_EQ(After([](Graph& g) {
+              g.mutable_node(NodeId(1)).inputs.Set(0, {NodeId(-7), 0});
+            }),
             "verify: %1 = neg: operand 0 is %-7, which does not come before it");
-  EXPECT_EQ(After([](Graph& g) { g.mutable_node(NodeId(4)).inputs[0].index = 2; }),
+  EXPECT_EQ(After([](Graph& g) {
+              g.mutable_node(NodeId(4)).inputs.Set(0, {NodeId(2), 2});
+            }),
             "verify: %4 = add: %2.2 does not exist: %2 has 2 outputs");
-  EXPECT_EQ(After([](Graph& g) { g.mutable_node(NodeId(4)).inputs[0].index = -1; }),
+  EXPECT_EQ(After([](Graph& g) {
+              g.mutable_node(NodeId(4)).inputs.Set(0, {NodeId(2), -1});
+            }),
             "verify: %4 = add: %2.-1 does not exist: %2 has 2 outputs");
-  EXPECT_EQ(After([](Graph& g) { g.mutable_node(NodeId(1)).inputs[0] = {}; }),
+  EXPECT_EQ(After([](Graph& g) { g.mutable_node(NodeId(1)).inputs.Set(0, {}); }),
             "verify: %1 = neg: operand 0 ('self') is absent, but not optional");
-  EXPECT_EQ(After([](Graph& g) { g.mutable_node(NodeId(1)).inputs.clear(); }),
+  EXPECT_EQ(After([](Graph& g) { g.mutable_node(NodeId(1)).inputs = {}; }),
             "verify: %1 = neg: it has 0 operands, its schema 1");
   EXPECT_EQ(After([](Graph& g) {
               g.mutable_node(NodeId(0)).inputs.push_back({NodeId(0), 0});
@@ -63,36 +73,38 @@ TEST(Verify, ChecksOperands) {
 }
 
 TEST(Verify, ChecksAttributes) {
-  EXPECT_EQ(After([](Graph& g) { g.mutable_node(NodeId(2)).attrs.pop_back(); }),
+  EXPECT_EQ(After([](Graph& g) {
+              g.mutable_node(NodeId(2)).attrs = {Attr(0), Attr(false)};
+            }),
             "verify: %2 = sort: it has 2 attributes, its schema 3");
-  EXPECT_EQ(After([](Graph& g) { g.mutable_node(NodeId(2)).attrs[0] = Attr(0.0); }),
+  EXPECT_EQ(After([](Graph& g) { g.mutable_node(NodeId(2)).attrs.Set(0, Attr(0.0)); }),
             "verify: %2 = sort: attribute 'dim' must be int, got 0.0");
-  EXPECT_EQ(After([](Graph& g) { g.mutable_node(NodeId(2)).attrs[0] = Attr(); }),
+  EXPECT_EQ(After([](Graph& g) { g.mutable_node(NodeId(2)).attrs.Set(0, Attr()); }),
             "verify: %2 = sort: attribute 'dim' must be int, got none");
-  EXPECT_EQ(After([](Graph& g) { g.mutable_node(NodeId(2)).attrs[1] = Attr(1); }),
+  EXPECT_EQ(After([](Graph& g) { g.mutable_node(NodeId(2)).attrs.Set(1, Attr(1)); }),
             "verify: %2 = sort: attribute 'descending' must be bool, got 1");
-  EXPECT_EQ(After([](Graph& g) { g.mutable_node(NodeId(3)).attrs[1] = Attr("i64"); }),
+  EXPECT_EQ(After([](Graph& g) { g.mutable_node(NodeId(3)).attrs.Set(1, Attr("i64")); }),
             "verify: %3 = iota: attribute 'dtype' must be ScalarType, got \"i64\"");
 }
 
 TEST(Verify, ChecksTypes) {
-  EXPECT_EQ(After([](Graph& g) { g.mutable_node(NodeId(4)).types[0] = Shape(i32, {2}); }),
+  EXPECT_EQ(After([](Graph& g) { g.mutable_node(NodeId(4)).types.Set(0, Shape(i32, {2})); }),
             "verify: %4 = add: its types are i32[2], inference gives i64[2]");
-  EXPECT_EQ(After([](Graph& g) { g.mutable_node(NodeId(2)).types.pop_back(); }),
+  EXPECT_EQ(After([](Graph& g) { g.mutable_node(NodeId(2)).types = {Shape(f32, {2})}; }),
             "verify: %2 = sort: its types are f32[2], inference gives f32[2], i64[2]");
   EXPECT_EQ(
-      After([](Graph& g) { g.mutable_node(NodeId(0)).types[0] = Shape(DType::kI4, {3}); }),
+      After([](Graph& g) { g.mutable_node(NodeId(0)).types.Set(0, Shape(DType::kI4, {3})); }),
       "verify: %0 = input: type: i4 is packed, 2 elements a byte: the last size of i4[3] is no "
       "multiple of 2");
-  EXPECT_EQ(After([](Graph& g) { g.mutable_node(NodeId(0)).types[0] = Shape(f32, {-2}); }),
+  EXPECT_EQ(After([](Graph& g) { g.mutable_node(NodeId(0)).types.Set(0, Shape(f32, {-2})); }),
             "verify: %0 = input: type: sizes must not be negative: [-2]");
-  EXPECT_EQ(After([](Graph& g) { g.mutable_node(NodeId(0)).types.clear(); }),
+  EXPECT_EQ(After([](Graph& g) { g.mutable_node(NodeId(0)).types = {}; }),
             "verify: %0 = input: a leaf has one type, not 0");
-  EXPECT_EQ(After([](Graph& g) { g.mutable_node(NodeId(3)).types[0] = Shape(i64, {3}); }),
+  EXPECT_EQ(After([](Graph& g) { g.mutable_node(NodeId(3)).types.Set(0, Shape(i64, {3})); }),
             "verify: %3 = iota: its types are i64[3], inference gives i64[2]");
   EXPECT_EQ(After([](Graph& g) {
-              g.mutable_node(NodeId(3)).types[0] = Shape(i64, {3});
-              g.mutable_node(NodeId(3)).attrs[0] = Attr(3);
+              g.mutable_node(NodeId(3)).types.Set(0, Shape(i64, {3}));
+              g.mutable_node(NodeId(3)).attrs.Set(0, Attr(3));
             }),
             "verify: %4 = add: inference fails: add: sizes do not broadcast: [2] and [3] differ at "
             "dim 0 (2 against 3); operands are i64[2], i64[3]");
@@ -111,7 +123,7 @@ TEST(Verify, ChecksOutputsAndInputs) {
             "verify: %4.1 does not exist: %4 has 1 outputs");
   EXPECT_EQ(After([](Graph& g) {
               g.mutable_node(NodeId(1)).op = g[NodeId(0)].op;
-              g.mutable_node(NodeId(1)).inputs.clear();
+              g.mutable_node(NodeId(1)).inputs = {};
             }),
             "verify: the list of inputs differs from the input nodes");
 }

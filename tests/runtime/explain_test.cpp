@@ -116,31 +116,31 @@ NodeId Mutate(Graph& graph, const std::string& kind, Random& random) {
     if (!id) return NodeId();
     GraphNode& node = graph.mutable_node(id);
     if (random(2)) {
-      node.attrs[0] = Attr(Dims{1 - node.attrs[0].ints()[0]});
+      node.attrs.Set(0, Attr(Dims{1 - node.attrs[0].ints()[0]}));
     } else {
-      node.attrs[1] = Attr(!node.attrs[1].boolean());
+      node.attrs.Set(1, Attr(!node.attrs[1].boolean()));
     }
     return id;
   }
   if (kind == "shape" || kind == "dtype") {
     NodeId id = Pick(graph, random, [](const GraphNode&) { return true; });
-    Shape& type = graph.mutable_node(id).types[0];
+    SharedList<Shape>& types = graph.mutable_node(id).types;
     if (kind == "dtype") {
-      type = type.With(random(2) ? DType::kF64 : DType::kI32);
+      types.Set(0, types[0].With(random(2) ? DType::kF64 : DType::kI32));
     } else {
-      Dims sizes = type.sizes();
+      Dims sizes = types[0].sizes();
       sizes[random(sizes.size())] += 1 + random(7);
-      type = type.With(sizes);
+      types.Set(0, types[0].With(sizes));
     }
     return id;
   }
   if (kind == "operand") {
     NodeId id = Pick(graph, random, [](const GraphNode& node) { return !node.inputs.empty(); });
     if (id < NodeId(2)) return NodeId();
-    GraphValue& operand =
-        graph.mutable_node(id).inputs[random(static_cast<int>(graph[id].inputs.size()))];
-    GraphValue old = operand;
-    while (operand == old) operand = {NodeId(random(id.number())), 0};
+    const int which = random(static_cast<int>(graph[id].inputs.size()));
+    SharedList<GraphValue>& inputs = graph.mutable_node(id).inputs;
+    const GraphValue old = inputs[which];
+    while (inputs[which] == old) inputs.Set(which, {NodeId(random(id.number())), 0});
     return id;
   }
   // A live output.

@@ -106,7 +106,8 @@ TEST(SizeRule, CountsMayBeInverse) {
                              "]\n%1 = constant {value=0.5:f32, dtype=f32} : f32[]\n%2 = mul %0, "
                              "%1 : f32[" +
                              std::to_string(n) + "]\nreturn %2\n");
-    graph.mutable_node(NodeId(1)).attrs[0] = Attr(Scalar(1.0 / static_cast<double>(6 * n)).To(f32));
+    graph.mutable_node(NodeId(1)).attrs.Set(0,
+                                            Attr(Scalar(1.0 / static_cast<double>(6 * n)).To(f32)));
     return ToText(graph);
   };
   EXPECT_EQ(Generalised({scaled(10), scaled(1001)}),

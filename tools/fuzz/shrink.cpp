@@ -29,9 +29,9 @@ Case Cleaned(const Graph& graph, const std::vector<GraphValue>& outputs,
   for (NodeId id : graph.ids()) {
     if (!needed[id]) continue;
     GraphNode node = graph[id];
-    for (GraphValue& input : node.inputs) {
-      if (input.node) input.node = map[input.node];
-    }
+    node.inputs.Map([&](GraphValue input) {
+      return input.node ? GraphValue{map[input.node], input.index} : input;
+    });
     if (node.op == &ops::kInput) {
       map[id] = result.graph.AddInput(node.type()).node;
       result.inputs.push_back(*input_values[id]);
@@ -105,14 +105,12 @@ bool SkipNodes(Case& test, const Fails& fails) {
       if (!operand.node || node.types.size() != 1) continue;
       if (test.graph.TypeOf(operand) != node.type()) continue;
       Graph graph = test.graph;
-      auto replace = [&](GraphValue& value) {
-        if (value.node == id) value = operand;
-      };
+      auto replaced = [&](GraphValue value) { return value.node == id ? operand : value; };
       for (NodeId n = id + 1; graph.Contains(n); ++n) {
-        for (GraphValue& input : graph.mutable_node(n).inputs) replace(input);
+        graph.mutable_node(n).inputs.Map(replaced);
       }
       std::vector<GraphValue> outputs = graph.outputs();
-      for (GraphValue& output : outputs) replace(output);
+      for (GraphValue& output : outputs) output = replaced(output);
       if (Take(test, Cleaned(graph, outputs, ValuesOfInputs(test)), fails)) {
         any = true;
         break;

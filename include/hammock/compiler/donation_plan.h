@@ -1,6 +1,7 @@
 #pragma once
 /// Which outputs may take the memory of which inputs, in a run that the inputs are donated to.
 
+#include <span>
 #include <vector>
 
 #include "hammock/compiler/schedule.h"
@@ -37,15 +38,18 @@ class HAMMOCK_API DonationPlan {
     int number = -1;
     int pool = -1;
     int dead = 0;  // how many inputs of the pool are dead when it is written
-    std::vector<int>
-        own;  // inputs that its own command reads, each element before it is overwritten
-    std::vector<int> updated;  // those of `own` that it is computed from
+    // In `inputs_`: those that its own command reads, each element before it is overwritten, and
+    // behind them those of these that it is computed from.
+    int first = 0, own = 0, updated = 0;
     bool operator==(const Output&) const = default;
   };
+  std::span<const int> OwnOf(const Output& output) const;
+  std::span<const int> UpdatedBy(const Output& output) const;
   struct Builder;
 
   size_t output_count_ = 0;
   std::vector<Output> outputs_;          // in the order in which they are written
+  std::vector<int> inputs_;              // of the outputs
   std::vector<std::vector<int>> pools_;  // inputs of one size, by their last reader
 };
 

@@ -27,6 +27,7 @@
 #include "hammock/ir/id.h"
 #include "hammock/ir/op_def.h"
 #include "hammock/ir/shape.h"
+#include "hammock/ir/shared_list.h"
 #include "hammock/location.h"
 
 namespace hammock {
@@ -45,9 +46,9 @@ struct GraphValue {
 
 struct HAMMOCK_API GraphNode {
   const OpDef* op = nullptr;
-  std::vector<GraphValue> inputs;
-  std::vector<Attr> attrs;  ///< one per attribute of the record, in its order
-  std::vector<Shape> types;
+  SharedList<GraphValue> inputs;
+  SharedList<Attr> attrs;  ///< one per attribute of the record, in its order
+  SharedList<Shape> types;
   LocationId location = 0;
   /// Which traced node it came from, for errors. Never compared, stored on request.
   NodeId origin;
@@ -80,7 +81,7 @@ class HAMMOCK_API Graph {
   GraphValue AddInput(const Shape& type);
   GraphValue AddConstant(const Scalar& value);
   /// Appends a node whose types are inferred by its record.
-  NodeId AddNode(const OpDef& op, std::vector<GraphValue> inputs, std::vector<Attr> attrs = {},
+  NodeId AddNode(const OpDef& op, SharedList<GraphValue> inputs, SharedList<Attr> attrs = {},
                  LocationId location = 0);
   /// Appends a node as given; the verifier checks it later.
   NodeId Append(GraphNode node);

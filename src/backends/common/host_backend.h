@@ -22,8 +22,8 @@ namespace hammock {
 class HostData : public lazy::BackendData {
  public:
   HostData(const lazy::BackendDevice& device, const Shape& shape) : BackendData(device, shape) {}
-  HostData(const lazy::BackendDevice& device, HostTensor tensor, bool writable)
-      : BackendData(device, tensor.shape()), tensor_(std::move(tensor)), writable_(writable) {}
+  HostData(const lazy::BackendDevice& device, const HostTensor& tensor, bool writable)
+      : BackendData(device, tensor.shape()), bytes_(tensor.storage()), writable_(writable) {}
 
   void Assign(const BackendData& data) override {
     const auto* other = dynamic_cast<const HostData*>(&data);
@@ -35,11 +35,12 @@ class HostData : public lazy::BackendData {
 
   HostTensor tensor() const {
     std::lock_guard lock(mutex_);
-    return tensor_;
+    return bytes_ ? HostTensor(shape(), bytes_) : HostTensor();
   }
-  void SetTensor(HostTensor tensor, bool writable) {
+  void SetTensor(const HostTensor& tensor, bool writable) {
+    std::shared_ptr<void> bytes = tensor.storage();
     std::lock_guard lock(mutex_);
-    std::swap(tensor_, tensor);
+    std::swap(bytes_, bytes);
     writable_ = writable;
   }
   bool writable() const {
@@ -49,7 +50,7 @@ class HostData : public lazy::BackendData {
 
  private:
   mutable std::mutex mutex_;
-  HostTensor tensor_;
+  std::shared_ptr<void> bytes_;  // null: no value
   bool writable_ = false;
 };
 

@@ -211,6 +211,8 @@ class Backend : public HostBackend {
     int64_t others = lazy::DerivedBytes(device);
     std::vector<HostTensor> inputs;
     std::vector<char*> input_pointers;
+    inputs.reserve(arguments.size());
+    input_pointers.reserve(arguments.size());
     for (const BackendDataPtr& argument : arguments) {
       inputs.push_back(TensorOf(argument, "execute"));
       input_pointers.push_back(static_cast<char*>(inputs.back().mutable_data()));
@@ -218,6 +220,8 @@ class Backend : public HostBackend {
     const std::vector<int> taken = TakeDonated(program, run.donated, arguments, inputs);
     std::vector<HostTensor> outputs;
     std::vector<char*> output_pointers;
+    outputs.reserve(program.outputs().size());
+    output_pointers.reserve(program.outputs().size());
     for (size_t i = 0; i < program.outputs().size(); ++i) {
       const Program::Output& source = program.outputs()[i];
       const Shape& type = computation.result_shapes()[i];
@@ -245,9 +249,8 @@ class Backend : public HostBackend {
     std::vector<BackendDataPtr> results;
     results.reserve(outputs.size());
     for (size_t i = 0; i < outputs.size(); ++i) {
-      HostTensor& tensor = outputs[i];
       bool writable = program.outputs()[i].input < 0;
-      results.push_back(std::make_shared<HostData>(device, std::move(tensor), writable));
+      results.push_back(std::make_shared<HostData>(device, outputs[i], writable));
     }
     return results;
   }

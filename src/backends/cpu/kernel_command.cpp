@@ -29,21 +29,18 @@ void Fence() {
 
 }  // namespace
 
-KernelCommand::KernelCommand(Launch launch, std::shared_ptr<KernelCode> code)
-    : launch_(std::move(launch)), code_(std::move(code)) {
+KernelCommand::KernelCommand(const Launch& launch, std::shared_ptr<KernelCode> code)
+    : launch_(launch), code_(std::move(code)), numbers_(4 * launch.maps.size()) {
   const Kernel& kernel = *launch_.kernel;
-  for (std::vector<int64_t>* list :
-       {&element_bytes_, &row_strides_, &column_strides_, &scratch_at_}) {
-    list->reserve(launch_.maps.size());
-  }
-  for (size_t i = 0; i < launch_.maps.size(); ++i) {
+  const size_t count = launch_.maps.size();
+  for (size_t i = 0; i < count; ++i) {
     const Access& access = kernel.accesses[i];
     bool is_number = access.kind == Access::Kind::kIndex || access.kind == Access::Kind::kConstant;
     bool is_scratch = access.kind == Access::Kind::kScratch;
-    element_bytes_.push_back(is_number ? 1 : InfoOf(access.dtype).bits / 8);
-    row_strides_.push_back(launch_.maps[i].row);
-    column_strides_.push_back(launch_.maps[i].column);
-    scratch_at_.push_back(is_scratch ? worker_scratch_ : -1);
+    numbers_[i] = launch_.maps[i].row;
+    numbers_[count + i] = launch_.maps[i].column;
+    numbers_[2 * count + i] = is_number ? 1 : InfoOf(access.dtype).bits / 8;
+    numbers_[3 * count + i] = is_scratch ? worker_scratch_ : -1;
     streams_ |= access.streams;
     if (is_scratch) {
       int64_t elements = launch_.columns * (kernel.lanes_along_rows ? kMaxRowLanes : 1);
@@ -54,11 +51,7 @@ KernelCommand::KernelCommand(Launch launch, std::shared_ptr<KernelCode> code)
 }
 
 int64_t KernelCommand::bytes() const {
-  size_t bytes = sizeof *this;
-  for (const AccessMap& map : launch_.maps) {
-    bytes += sizeof map + (map.outer.size() + 4) * sizeof(int64_t);
-  }
-  return static_cast<int64_t>(bytes);
+  return static_cast<int64_t>(sizeof *this + numbers_.size() * sizeof(int64_t));
 }
 
 void KernelCommand::DivideIntoTiles() {
@@ -98,8 +91,8 @@ void KernelCommand::Run(compiler::BufferSpan<char*> buffers, char* scratch, int6
   }
   KernelArgs args;
   args.pointers = pointers;
-  args.row_strides = row_strides_.data();
-  args.column_strides = column_strides_.data();
+  args.row_strides = row_strides();
+  args.column_strides = column_strides();
   args.lane_functions = LaneFunctionTable();
   for (int64_t tile = begin; tile < end; ++tile) {
     int64_t column = tile % column_tiles_ * column_tile_;
@@ -110,8 +103,8 @@ void KernelCommand::Run(compiler::BufferSpan<char*> buffers, char* scratch, int6
     args.columns = std::min(column_tile_, launch_.columns - column);
     for (size_t i = 0; i < accesses; ++i) {
       const AccessMap& map = launch_.maps[i];
-      if (scratch_at_[i] >= 0) {
-        pointers[i] = scratch + worker * worker_scratch_ + scratch_at_[i];
+      if (scratch_at()[i] >= 0) {
+        pointers[i] = scratch + worker * worker_scratch_ + scratch_at()[i];
         continue;
       }
       int64_t element = map.offset + row * map.row + column * map.column;
@@ -120,7 +113,7 @@ void KernelCommand::Run(compiler::BufferSpan<char*> buffers, char* scratch, int6
         element += outer % launch_.outer[d] * map.outer[d];
         outer /= launch_.outer[d];
       }
-      pointers[i] = map.buffer ? buffers[map.buffer] + element * element_bytes_[i]
+      pointers[i] = map.buffer ? buffers[map.buffer] + element * element_bytes()[i]
                                : reinterpret_cast<char*>(element);
     }
     code_->Run(args);

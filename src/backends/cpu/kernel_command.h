@@ -16,8 +16,8 @@ inline constexpr int64_t kSerialWork = 1 << 16;
 /// Immutable.
 class KernelCommand {
  public:
-  /// `code` is that of the launch's kernel.
-  KernelCommand(compiler::Launch launch, std::shared_ptr<KernelCode> code);
+  /// The launch is borrowed; `code` is that of its kernel.
+  KernelCommand(const compiler::Launch& launch, std::shared_ptr<KernelCode> code);
 
   const std::shared_ptr<KernelCode>& code() const { return code_; }
   int64_t tiles() const { return outer_count_ * row_tiles_ * column_tiles_; }
@@ -34,13 +34,17 @@ class KernelCommand {
 
  private:
   void DivideIntoTiles();
+  // By access.
+  const int64_t* row_strides() const { return numbers_.data(); }
+  const int64_t* column_strides() const { return row_strides() + launch_.maps.size(); }
+  /// 1 for a number.
+  const int64_t* element_bytes() const { return column_strides() + launch_.maps.size(); }
+  /// In a worker's scratch memory; -1: not there.
+  const int64_t* scratch_at() const { return element_bytes() + launch_.maps.size(); }
 
-  const compiler::Launch launch_;
+  const compiler::Launch& launch_;
   std::shared_ptr<KernelCode> code_;
-  std::vector<int64_t> element_bytes_;  // by access; 1 for a number
-  std::vector<int64_t> row_strides_;
-  std::vector<int64_t> column_strides_;
-  std::vector<int64_t> scratch_at_;  // by access: in a worker's scratch memory; -1: not there
+  std::vector<int64_t> numbers_;  // the four lists, in one piece: large programs have many commands
   int64_t worker_scratch_ = 0;
   bool streams_ = false;  // non-temporal stores
   int64_t outer_count_ = 1;

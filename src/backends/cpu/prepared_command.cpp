@@ -35,29 +35,31 @@ int WeightInput(const Graph& graph, const Schedule& schedule, GraphValue weight)
 }  // namespace
 
 PreparedCommand::PreparedCommand(const Graph& graph, const Schedule& schedule, size_t index,
-                                 Sized sized, std::shared_ptr<KernelCode> code) {
+                                 Sized sized, std::shared_ptr<KernelCode> code)
+    : own_launch(std::move(sized.launch)), own_graph(std::move(sized.call)) {
   const Command& command = schedule.commands[index];
+  const compiler::Launch& launch = own_launch ? *own_launch : command.launch;
   if (command.is_call()) {
-    PrepareCall(graph, schedule, index, std::move(sized), std::move(code));
+    PrepareCall(graph, schedule, index, launch, std::move(code));
   } else {
-    kernel.emplace(std::move(sized.launch), std::move(code));
+    kernel.emplace(launch, std::move(code));
     node = graph[command.nodes.back()].origin;
   }
 }
 
 void PreparedCommand::PrepareCall(const Graph& graph, const Schedule& schedule, size_t index,
-                                  Sized sized, std::shared_ptr<KernelCode> code) {
+                                  const compiler::Launch& launch,
+                                  std::shared_ptr<KernelCode> code) {
   const Command& command = schedule.commands[index];
-  const std::vector<GraphValue>& inputs = graph[command.node].inputs;
+  const SharedList<GraphValue>& inputs = graph[command.node].inputs;
   node = graph[command.node].origin;
   location = graph[command.node].location;
-  own_graph = std::move(sized.call);
   const Graph& called = own_graph ? *own_graph : graph;
   const NodeId id = own_graph ? NodeId(own_graph->size() - 1) : command.node;
-  if (sized.launch.kernel) {
+  if (launch.kernel) {
     epilogue = code;
-    auto fused = std::make_unique<FusedMatMul>(graph, schedule, command, std::move(sized.launch),
-                                               std::move(code), called, id);
+    auto fused = std::make_unique<FusedMatMul>(graph, schedule, command, launch, std::move(code),
+                                               called, id);
     operands = fused->operands();
     results = command.writes;
     call = std::move(fused);
@@ -82,6 +84,11 @@ void PreparedCommand::PrepareCall(const Graph& graph, const Schedule& schedule, 
 
 int64_t PreparedCommand::bytes() const {
   int64_t bytes = static_cast<int64_t>(sizeof *this) + (kernel ? kernel->bytes() : 0);
+  if (own_launch) {
+    for (const compiler::AccessMap& map : own_launch->maps) {
+      bytes += static_cast<int64_t>(sizeof map + map.outer.size() * sizeof(int64_t));
+    }
+  }
   if (own_graph) {
     bytes += static_cast<int64_t>(own_graph->nodes().size() * (sizeof(GraphNode) + sizeof(Shape)));
   }

@@ -15,12 +15,12 @@ namespace hammock::cpu {
 struct PreparedCommand {
   /// The parts of a command that differ from the schedule because the sizes are others.
   struct Sized {
-    compiler::Launch launch;
+    std::unique_ptr<const compiler::Launch> launch;  ///< null: the schedule's
     std::unique_ptr<const Graph> call;  ///< its last node is called; null: the schedule's node
   };
 
-  /// Command `index` of a schedule of `graph`, which is borrowed unless `sized` has one of its own.
-  /// `code` is that of its kernel, if it has one.
+  /// Command `index` of a schedule of `graph`. Both are borrowed, but for what `sized` has of its
+  /// own. `code` is that of its kernel, if it has one.
   PreparedCommand(const Graph& graph, const compiler::Schedule& schedule, size_t index, Sized sized,
                   std::shared_ptr<KernelCode> code);
 
@@ -34,8 +34,9 @@ struct PreparedCommand {
   void RunCall(compiler::BufferSpan<char*> buffers, char* scratch) const;
   void CheckCall(compiler::BufferSpan<char*> buffers) const;
 
-  std::optional<KernelCommand> kernel;
+  std::unique_ptr<const compiler::Launch> own_launch;
   std::unique_ptr<const Graph> own_graph;
+  std::optional<KernelCommand> kernel;
   std::unique_ptr<Call> call;            ///< where there is no kernel
   std::shared_ptr<KernelCode> epilogue;  ///< of a call that runs a kernel on parts of its result
   std::vector<compiler::BufferId> operands;  ///< of the call
@@ -55,7 +56,7 @@ struct PreparedCommand {
 
  private:
   void PrepareCall(const Graph& graph, const compiler::Schedule& schedule, size_t index,
-                   Sized sized, std::shared_ptr<KernelCode> code);
+                   const compiler::Launch& launch, std::shared_ptr<KernelCode> code);
   [[noreturn]] void RethrowAtNode() const;
 };
 

@@ -129,7 +129,7 @@ void Program::PrepareCommands() {
     std::shared_ptr<KernelCode> code = launch.kernel ? KernelCode::Get(launch.kernel) : nullptr;
     if (code) codes.push_back(code);
     commands_.push_back(std::make_shared<const PreparedCommand>(
-        *graph_, *schedule_, i, PreparedCommand::Sized{launch, nullptr}, std::move(code)));
+        *graph_, *schedule_, i, PreparedCommand::Sized{}, std::move(code)));
   }
   if (config::Get<kWaitForCode>()) KernelCode::WaitFor(codes);
 #ifndef NDEBUG

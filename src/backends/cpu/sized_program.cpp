@@ -44,14 +44,15 @@ SizedProgram::SizedProgram(SavedSizes saved)
       commands_.push_back(nullptr);
       continue;
     }
-    PreparedCommand::Sized sized{schedule.commands[i].launch, nullptr};
-    compiler::StreamResults(sized.launch, schedule.commands[i], schedule, bytes, read_);
+    auto launch = std::make_unique<compiler::Launch>(schedule.commands[i].launch);
+    compiler::StreamResults(*launch, schedule.commands[i], schedule, bytes, read_);
     std::shared_ptr<KernelCode> code = codes_[i];
-    if (code && sized.launch.kernel != schedule.commands[i].launch.kernel) {
-      code = KernelCode::Get(sized.launch.kernel);
+    if (code && launch->kernel != schedule.commands[i].launch.kernel) {
+      code = KernelCode::Get(launch->kernel);
     }
-    commands_.push_back(std::make_shared<const PreparedCommand>(schedule_->graph(), schedule, i,
-                                                                std::move(sized), std::move(code)));
+    commands_.push_back(std::make_shared<const PreparedCommand>(
+        schedule_->graph(), schedule, i, PreparedCommand::Sized{std::move(launch), nullptr},
+        std::move(code)));
   }
 }
 
@@ -70,16 +71,17 @@ std::shared_ptr<const PreparedCommand> SizedProgram::CommandAt(
   if (commands_[command]) return commands_[command];
   const compiler::Schedule& schedule = schedule_->schedule();
   const compiler::Command& scheduled = schedule.commands[command];
-  PreparedCommand::Sized sized{schedule_->LaunchAt(command, basis), nullptr};
-  if (scheduled.is_call()) sized.call = std::make_unique<Graph>(schedule_->CallAt(command, basis));
+  auto launch = std::make_unique<compiler::Launch>(schedule_->LaunchAt(command, basis));
   std::shared_ptr<KernelCode> code = codes_[command];
   if (code) {
-    compiler::StreamResults(sized.launch, scheduled, schedule, bytes, read_);
-    if (sized.launch.kernel != scheduled.launch.kernel) {
-      code = KernelCode::Get(sized.launch.kernel);
+    compiler::StreamResults(*launch, scheduled, schedule, bytes, read_);
+    if (launch->kernel != scheduled.launch.kernel) {
+      code = KernelCode::Get(launch->kernel);
       if (config::Get<kWaitForCode>()) KernelCode::WaitFor({code});
     }
   }
+  PreparedCommand::Sized sized{std::move(launch), nullptr};
+  if (scheduled.is_call()) sized.call = std::make_unique<Graph>(schedule_->CallAt(command, basis));
   return std::make_shared<const PreparedCommand>(schedule_->graph(), schedule, command,
                                                  std::move(sized), std::move(code));
 }

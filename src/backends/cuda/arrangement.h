@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <memory>
-#include <optional>
 #include <vector>
 
 #include "backends/cuda/calls/calls.h"
@@ -19,7 +18,7 @@ namespace hammock::cuda {
 /// Without functions. Immutable once the program is made.
 struct PreparedCommand {
   // For kernels.
-  std::optional<compiler::Launch> launch;  // where it is not the schedule's
+  std::shared_ptr<const compiler::Launch> launch;  // where it is not the schedule's
   LaunchConfig config;
   Grid grid;
   // For the first of a group of concurrent kernels.

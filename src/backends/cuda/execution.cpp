@@ -216,6 +216,8 @@ class Execution {
 
   void TakeOutputs(const Failures& failures) {
     taken_ = TakenArguments(failures);
+    out_.reserve(program_.outputs().size());
+    outputs_.reserve(program_.outputs().size());
     for (size_t i = 0; i < program_.outputs().size(); ++i) {
       const compiler::OutputSource& source = program_.outputs()[i];
       BlockPtr block;
@@ -299,6 +301,7 @@ class Execution {
     const Checks::Mask checked_by =
         failures.checked_by | (checks ? Checks::MaskOf(event->stream) : 0);
     std::vector<BackendDataPtr> results;
+    results.reserve(outputs_.size());
     for (size_t i = 0; i < outputs_.size(); ++i) {
       results.push_back(std::make_shared<DeviceData>(
           request_.device, request_.computation.result_shapes()[i], state_.checks,

@@ -242,7 +242,7 @@ bool Program::PrepareAsArranged() {
     if (!a.schedule.commands[i].is_call()) {
       compiler::Launch launch = at_.schedule->LaunchAt(a.order[i], at_.basis);
       std::shared_ptr<PreparedCommand> prepared = PreparedKernel(launch, /*varies=*/true);
-      prepared->launch = std::move(launch);
+      prepared->launch = std::make_shared<const compiler::Launch>(std::move(launch));
       commands_[i] = std::move(prepared);
       continue;
     }

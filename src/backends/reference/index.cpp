@@ -188,7 +188,7 @@ void SortRows(KernelCall& call, int dim, int64_t kept, bool descending) {
 }
 
 void RunSort(KernelCall& call) {
-  const std::vector<Attr>& attrs = call.node.attrs;
+  const SharedList<Attr>& attrs = call.node.attrs;
   int dim = static_cast<int>(attrs[0].integer());
   int64_t extent = Axis(call.in[0]->shape().sizes(), dim).extent;
   VisitWide(call.in[0]->dtype(),
@@ -196,7 +196,7 @@ void RunSort(KernelCall& call) {
 }
 
 void RunTopK(KernelCall& call) {
-  const std::vector<Attr>& attrs = call.node.attrs;
+  const SharedList<Attr>& attrs = call.node.attrs;
   VisitWide(call.in[0]->dtype(), [&](auto zero) {
     SortRows<decltype(zero)>(call, static_cast<int>(attrs[1].integer()), attrs[0].integer(),
                              attrs[2].boolean());

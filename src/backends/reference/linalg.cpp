@@ -262,7 +262,7 @@ void Substitute(const T* a, int64_t n, bool upper, bool unit, T* b, int64_t colu
 template <class T>
 void RunSolveTriangular(KernelCall& call) {
   Matrices factor(call.in[0]->shape()), right(call.in[1]->shape());
-  const std::vector<Attr>& attrs = call.node.attrs;
+  const SharedList<Attr>& attrs = call.node.attrs;
   bool upper = attrs[0].boolean(), transpose = attrs[1].boolean();
   HostTensor& out = call.NewResult();
   for (int64_t i = 0; i < factor.count && right.size() > 0; ++i) {

@@ -103,8 +103,8 @@ class Backend : public HostBackend {
     for (const BackendDataPtr& argument : arguments)
       inputs.push_back(TensorOf(argument, "execute"));
     std::vector<BackendDataPtr> results;
-    for (HostTensor& tensor : Run(*program, inputs, run)) {
-      results.push_back(std::make_shared<HostData>(device, std::move(tensor), /*writable=*/false));
+    for (const HostTensor& tensor : Run(*program, inputs, run)) {
+      results.push_back(std::make_shared<HostData>(device, tensor, /*writable=*/false));
     }
     // Every node may fail for want of memory, so donated data lives until all have run.
     for (size_t i = 0; i < run.donated.size() && i < arguments.size(); ++i) {

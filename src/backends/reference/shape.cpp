@@ -64,7 +64,7 @@ int64_t CheckedStart(const KernelCall& call, const HostTensor& start, int64_t di
 }
 
 void RunSlice(KernelCall& call) {
-  const std::vector<Attr>& attrs = call.node.attrs;
+  const SharedList<Attr>& attrs = call.node.attrs;
   ReadStrided(call, SliceLayout(call.in[0]->shape().sizes(), attrs[0].integer(), attrs[1].integer(),
                                 attrs[3].integer()));
 }
@@ -77,7 +77,7 @@ void RunDynamicSlice(KernelCall& call) {
 }
 
 void RunUpdateSlice(KernelCall& call) {
-  const std::vector<Attr>& attrs = call.node.attrs;
+  const SharedList<Attr>& attrs = call.node.attrs;
   WriteStrided(call, SliceLayout(call.in[0]->shape().sizes(), attrs[0].integer(),
                                  attrs[1].integer(), attrs[2].integer()));
 }

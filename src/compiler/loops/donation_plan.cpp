@@ -142,28 +142,36 @@ struct DonationPlan::Builder {
     if (writer < 0 || writer < last_that_fails || pool == pool_of.end()) return;
     if (!may_write.empty() && !may_write[writer]) return;
     const int first = group_first[writer];
-    Output output{static_cast<int>(number), pool->second, 0, OwnInputs(writer, buffer, size), {}};
-    FindUpdated(schedule.commands[writer], buffer, output);
+    const std::vector<int> own = OwnInputs(writer, buffer, size);
+    const std::vector<int> updated = UpdatedInputs(schedule.commands[writer], buffer, own);
+    Output output{.number = static_cast<int>(number),
+                  .pool = pool->second,
+                  .first = static_cast<int>(plan.inputs_.size()),
+                  .own = static_cast<int>(own.size()),
+                  .updated = static_cast<int>(updated.size())};
+    plan.inputs_.insert(plan.inputs_.end(), own.begin(), own.end());
+    plan.inputs_.insert(plan.inputs_.end(), updated.begin(), updated.end());
     if (writer > last_that_fails) {
       const std::vector<int>& inputs = plan.pools_[pool->second];
       auto dead = std::partition_point(inputs.begin(), inputs.end(),
                                        [&](int input) { return LastReader(input) < first; });
       output.dead = static_cast<int>(dead - inputs.begin());
     }
-    plan.outputs_.push_back(std::move(output));
+    plan.outputs_.push_back(output);
   }
 
-  void FindUpdated(const Command& command, BufferId buffer, Output& output) const {
+  /// Those of `own` that the command computes the output from.
+  std::vector<int> UpdatedInputs(const Command& command, BufferId buffer,
+                                 const std::vector<int>& own) const {
     const Instr* store =
-        !command.updates && !output.own.empty() ? StoreOf(command.launch, buffer) : nullptr;
-    if (!store) {
-      output.updated = output.own;
-      return;
-    }
+        !command.updates && !own.empty() ? StoreOf(command.launch, buffer) : nullptr;
+    if (!store) return own;
     const std::vector<BufferId> sources = SourcesOf(command.launch, *store);
-    for (int input : output.own) {
-      if (Contains(sources, schedule.inputs[input])) output.updated.push_back(input);
+    std::vector<int> updated;
+    for (int input : own) {
+      if (Contains(sources, schedule.inputs[input])) updated.push_back(input);
     }
+    return updated;
   }
 
   /// Inputs that the command reads last, which no concurrent command reads.
@@ -205,6 +213,16 @@ DonationPlan::DonationPlan(const Graph& graph, const Schedule& schedule,
   };
   std::stable_sort(outputs_.begin(), outputs_.end(),
                    [&](const Output& a, const Output& b) { return writer(a) < writer(b); });
+  outputs_.shrink_to_fit();
+  inputs_.shrink_to_fit();
+}
+
+std::span<const int> DonationPlan::OwnOf(const Output& output) const {
+  return std::span(inputs_).subspan(output.first, output.own);
+}
+
+std::span<const int> DonationPlan::UpdatedBy(const Output& output) const {
+  return std::span(inputs_).subspan(output.first + output.own, output.updated);
 }
 
 std::vector<int> DonationPlan::Match(const std::vector<bool>& donated) const {
@@ -221,14 +239,16 @@ std::vector<int> DonationPlan::Match(const std::vector<bool>& donated) const {
     left[input] = false;
   };
   for (const Output& output : outputs_) {
-    auto updated = std::find_if(output.updated.begin(), output.updated.end(), is_left);
-    if (updated != output.updated.end()) take(output, *updated);
+    const std::span<const int> inputs = UpdatedBy(output);
+    auto updated = std::ranges::find_if(inputs, is_left);
+    if (updated != inputs.end()) take(output, *updated);
   }
   std::vector<Free> free(pools_.size());
   for (const Output& output : outputs_) {
     if (taken[output.number] >= 0) continue;
-    auto own = std::find_if(output.own.begin(), output.own.end(), is_left);
-    int input = own != output.own.end() ? *own : -1;
+    const std::span<const int> inputs = OwnOf(output);
+    auto own = std::ranges::find_if(inputs, is_left);
+    int input = own != inputs.end() ? *own : -1;
     Free& dead = free[output.pool];
     const std::vector<int>& pool = pools_[output.pool];
     for (; dead.seen < output.dead; ++dead.seen) {

@@ -11,9 +11,10 @@ Graph WithOrigins(Graph graph) {
   for (NodeId id : graph.ids()) {
     GraphNode& node = graph.mutable_node(id);
     node.origin = id;
-    for (Attr& attr : node.attrs) {
-      if (attr.kind() != Attr::Kind::kGraph) continue;
-      attr = std::make_shared<const Graph>(WithOrigins(attr.graph()));
+    for (size_t i = 0; i < node.attrs.size(); ++i) {
+      if (node.attrs[i].kind() != Attr::Kind::kGraph) continue;
+      // Equal but for the origins, so that Map would leave it as it is.
+      node.attrs.Set(i, std::make_shared<const Graph>(WithOrigins(node.attrs[i].graph())));
     }
   }
   return graph;

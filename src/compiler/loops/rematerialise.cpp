@@ -115,7 +115,7 @@ class Recomputer {
   }
 
  private:
-  NodeId Append(GraphNode node, std::vector<GraphValue> inputs) {
+  NodeId Append(GraphNode node, SharedList<GraphValue> inputs) {
     node.inputs = std::move(inputs);
     return out_.Append(std::move(node)).node;
   }
@@ -129,13 +129,13 @@ class Recomputer {
     }
     return {Copy(id, ValuesAt(graph_[id].inputs, command)), value.index};
   }
-  std::vector<GraphValue> ValuesAt(std::vector<GraphValue> values, int command) {
-    for (GraphValue& value : values) value = ValueAt(value, command);
+  SharedList<GraphValue> ValuesAt(SharedList<GraphValue> values, int command) {
+    values.Map([&](GraphValue value) { return ValueAt(value, command); });
     return values;
   }
 
   /// An inlined node with these operands.
-  NodeId Copy(NodeId id, std::vector<GraphValue> inputs) {
+  NodeId Copy(NodeId id, SharedList<GraphValue> inputs) {
     const NodeId first = out_.Mapped({id, 0}).node;
     if (out_.graph()[first].inputs == inputs) return first;
     for (NodeId copy : copies_[id]) {
@@ -158,7 +158,7 @@ class Recomputer {
     for (NodeId step : recipe.nodes) {
       std::vector<GraphValue> inputs;
       for (GraphValue input : graph_[step].inputs) inputs.push_back(find(input)->second);
-      learn({step, 0}, {Append(graph_[step], std::move(inputs)), 0});
+      learn({step, 0}, {Append(graph_[step], inputs), 0});
     }
     return again_[id] = find({id, 0})->second.node;
   }

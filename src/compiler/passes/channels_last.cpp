@@ -257,8 +257,8 @@ class Builder {
   GraphNode PointwiseOrPlain(NodeId id) {
     const bool last = layouts_.last({id, 0});
     GraphNode node = graph_[id];
-    for (GraphValue& input : node.inputs) input = Get(input, last);
-    if (last) node.types[0] = ops::WithChannelsLast(node.types[0]);
+    node.inputs.Map([&](GraphValue input) { return Get(input, last); });
+    if (last) node.types.Set(0, ops::WithChannelsLast(node.types[0]));
     return node;
   }
 
@@ -269,10 +269,10 @@ class Builder {
     node.inputs = {Get(node.inputs[0], input_last), Get(node.inputs[1], false)};
     if (input_last || result_last) {
       node.op = &ops::kConvolutionLast;
-      node.attrs.emplace_back(input_last);
-      node.attrs.emplace_back(result_last);
+      node.attrs.push_back(input_last);
+      node.attrs.push_back(result_last);
     }
-    if (result_last) node.types[0] = ops::WithChannelsLast(node.types[0]);
+    if (result_last) node.types.Set(0, ops::WithChannelsLast(node.types[0]));
     return node;
   }
 
@@ -282,7 +282,7 @@ class Builder {
     node.inputs = {Get(node.inputs[0], last[0]), Get(node.inputs[1], last[1])};
     if (last[0] || last[1]) {
       node.op = &ops::kConvolutionWeightBackwardLast;
-      for (bool each : last) node.attrs.emplace_back(each);
+      for (bool each : last) node.attrs.push_back(each);
     }
     return node;
   }

@@ -6,15 +6,15 @@ namespace hammock {
 
 GraphValue GraphBuilder::AddInput(const Shape& type) { return Add(ops::kInput, {}, {}, type); }
 
-GraphValue GraphBuilder::Add(const OpDef& op, std::vector<GraphValue> inputs,
-                             std::vector<Attr> attrs) {
+GraphValue GraphBuilder::Add(const OpDef& op, SharedList<GraphValue> inputs,
+                             SharedList<Attr> attrs) {
   NodeId id = out_.AddNode(op, std::move(inputs), std::move(attrs), location_);
   out_.mutable_node(id).origin = origin_;
   return {id, 0};
 }
 
-GraphNode GraphBuilder::NodeOf(const OpDef& op, std::vector<GraphValue> inputs,
-                               std::vector<Attr> attrs, const Shape& type) const {
+GraphNode GraphBuilder::NodeOf(const OpDef& op, SharedList<GraphValue> inputs,
+                               SharedList<Attr> attrs, const Shape& type) const {
   return {.op = &op,
           .inputs = std::move(inputs),
           .attrs = std::move(attrs),
@@ -23,8 +23,8 @@ GraphNode GraphBuilder::NodeOf(const OpDef& op, std::vector<GraphValue> inputs,
           .origin = origin_};
 }
 
-GraphValue GraphBuilder::Add(const OpDef& op, std::vector<GraphValue> inputs,
-                             std::vector<Attr> attrs, const Shape& type) {
+GraphValue GraphBuilder::Add(const OpDef& op, SharedList<GraphValue> inputs, SharedList<Attr> attrs,
+                             const Shape& type) {
   return Append(NodeOf(op, std::move(inputs), std::move(attrs), type));
 }
 
@@ -72,7 +72,7 @@ std::vector<GraphValue> GraphBuilder::Inline(const Graph& body,
 
 GraphNode GraphEditor::Take(NodeId id) {
   GraphNode node = &source_ == &own_ ? std::move(own_.mutable_node(id)) : source_[id];
-  for (GraphValue& input : node.inputs) input = Mapped(input);
+  node.inputs.Map(map_);
   For(node);
   return node;
 }

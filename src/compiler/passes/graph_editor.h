@@ -36,12 +36,12 @@ class GraphBuilder {
   GraphValue AddInput(const Shape& type);
   void AddOutput(GraphValue value) { out_.AddOutput(value); }
   /// Types are inferred; the value is the first result.
-  GraphValue Add(const OpDef& op, std::vector<GraphValue> inputs, std::vector<Attr> attrs = {});
+  GraphValue Add(const OpDef& op, SharedList<GraphValue> inputs, SharedList<Attr> attrs = {});
   /// One result, whose type is known.
-  GraphValue Add(const OpDef& op, std::vector<GraphValue> inputs, std::vector<Attr> attrs,
+  GraphValue Add(const OpDef& op, SharedList<GraphValue> inputs, SharedList<Attr> attrs,
                  const Shape& type);
   /// The node that the latter would append.
-  GraphNode NodeOf(const OpDef& op, std::vector<GraphValue> inputs, std::vector<Attr> attrs,
+  GraphNode NodeOf(const OpDef& op, SharedList<GraphValue> inputs, SharedList<Attr> attrs,
                    const Shape& type) const;
   /// A node as it is, its location and origin included; the value is the first result.
   GraphValue Append(GraphNode node) { return {out_.Append(std::move(node)), 0}; }

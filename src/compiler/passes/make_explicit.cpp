@@ -32,9 +32,10 @@ void MakeOperandsExplicit(GraphEditor& editor, GraphNode& node) {
   for (GraphValue input : node.inputs) types.push_back(&editor.TypeOf(input));
   const DType compute = ComputeDType(*node.op, types);
   for (size_t i = 0; i < node.inputs.size(); ++i) {
-    GraphValue& input = node.inputs[i];
+    GraphValue input = node.inputs[i];
     input = editor.Cast(input, OperandDType(node, compute, editor.TypeOf(input).dtype(), i));
     input = editor.Broadcast(input, node.type().sizes());
+    if (input != node.inputs[i]) node.inputs.Set(i, input);
   }
 }
 
@@ -45,7 +46,7 @@ void DropDimsOfScalar(GraphNode& node, const Graph& out) {
   for (size_t i = 0; i < node.attrs.size(); ++i) {
     bool is_dims = node.attrs[i].kind() == Attr::Kind::kInts &&
                    node.op->info().AttributeName(static_cast<int>(i)) == "dims";
-    if (is_dims) node.attrs[i] = Attr(Dims());
+    if (is_dims) node.attrs.Set(i, Attr(Dims()));
   }
 }
 

@@ -29,8 +29,8 @@ bool HasNarrowOperands(const Graph& graph, const GraphNode& node) {
 GraphValue Narrowed(GraphBuilder& out, GraphValue value) {
   GraphNode node = out.graph()[value.node];
   if (node.op == &ops::kCast) return node.inputs[0];
-  node.inputs[0] = Narrowed(out, node.inputs[0]);
-  node.types[0] = node.type().With(out.TypeOf(node.inputs[0]).dtype());
+  node.inputs.Set(0, Narrowed(out, node.inputs[0]));
+  node.types = {node.type().With(out.TypeOf(node.inputs[0]).dtype())};
   return out.Append(std::move(node));
 }
 
@@ -44,7 +44,7 @@ Graph NarrowEach(Graph graph, bool (*is_wanted)(const GraphNode&), Narrow narrow
                        return std::nullopt;
                      }
                      GraphNode made = node;
-                     for (GraphValue& input : made.inputs) input = Narrowed(editor, input);
+                     made.inputs.Map([&](GraphValue input) { return Narrowed(editor, input); });
                      if (narrow(editor.graph(), made)) node = std::move(made);
                      return std::nullopt;
                    });
@@ -70,9 +70,9 @@ std::optional<DType> NarrowDType(const Graph& graph, GraphValue value) {
 Graph NarrowMatMuls(Graph graph, const TakesNarrow& takes) {
   return NarrowEach(std::move(graph), IsMatMul, [&](const Graph& made, GraphNode& node) {
     node.op = &ops::kDotGeneralFused;
-    node.inputs.emplace_back();  // no bias
-    node.attrs.emplace_back(node.type().dtype());
-    node.attrs.emplace_back(false);  // no relu
+    node.inputs.push_back({});  // no bias
+    node.attrs.push_back(node.type().dtype());
+    node.attrs.push_back(false);  // no relu
     return takes ? takes(made, node) : IsFloat(node.type().dtype());
   });
 }
@@ -81,7 +81,7 @@ Graph NarrowConvolutions(Graph graph, const TakesNarrow& takes) {
   return NarrowEach(std::move(graph), IsByteConvolution, [&](const Graph& made, GraphNode& node) {
     if (node.op == &ops::kConvolution) {
       node.op = &ops::kConvolutionLast;
-      for (int i = 0; i < 2; ++i) node.attrs.emplace_back(false);  // where channels are last
+      for (int i = 0; i < 2; ++i) node.attrs.push_back(false);  // where channels are last
     }
     return takes(made, node);
   });

@@ -35,12 +35,12 @@ Graph RunInBodies(const Pass& pass, Graph graph) {
   graph = pass.run(std::move(graph));
   if (!pass.in_bodies) return graph;
   for (NodeId id : graph.ids()) {
-    for (Attr& attr : graph.mutable_node(id).attrs) {
-      if (attr.kind() != Attr::Kind::kGraph) continue;
+    graph.mutable_node(id).attrs.Map([&](const Attr& attr) {
+      if (attr.kind() != Attr::Kind::kGraph) return attr;
       Graph body = RunInBodies(pass, attr.graph());
       // The result of a body is shared by all nodes that have it; an unchanged body stays the same.
-      if (body != attr.graph()) attr = std::make_shared<const Graph>(std::move(body));
-    }
+      return body == attr.graph() ? attr : Attr(std::make_shared<const Graph>(std::move(body)));
+    });
   }
   return graph;
 }

@@ -29,7 +29,7 @@ Graph Rewriter::Run(Graph graph) {
   return editor.Finish();
 }
 
-GraphValue Rewriter::Make(const OpDef& op, std::vector<GraphValue> inputs, std::vector<Attr> attrs,
+GraphValue Rewriter::Make(const OpDef& op, SharedList<GraphValue> inputs, SharedList<Attr> attrs,
                           const Shape& type) {
   GraphNode node = editor_->NodeOf(op, std::move(inputs), std::move(attrs), type);
   if (std::optional<GraphValue> instead = Try(node)) return *instead;

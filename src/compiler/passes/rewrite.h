@@ -42,7 +42,7 @@ class Rewriter {
   /// that no error is lost.
   bool MayRaise(GraphValue value) const { return may_raise_[value.node]; }
   /// A new node instead of the one that is being rewritten, itself rewritten.
-  GraphValue Make(const OpDef& op, std::vector<GraphValue> inputs, std::vector<Attr> attrs,
+  GraphValue Make(const OpDef& op, SharedList<GraphValue> inputs, SharedList<Attr> attrs,
                   const Shape& type);
   /// One operand, whose sizes become `sizes`: reshape or broadcast.
   GraphValue MakeSized(const OpDef& op, GraphValue input, const Dims& sizes);

@@ -92,7 +92,7 @@ Result SliceOfAll(Rewriter&, const GraphNode& node) { return node.inputs[0]; }
 Result SliceOfSlice(Rewriter& r, const GraphNode& node) {
   Result x = Inner(r, node, ops::kSlice);
   if (!x) return std::nullopt;
-  const std::vector<Attr>& inner = r.Producer(node.inputs[0]).attrs;
+  const SharedList<Attr> inner = r.Producer(node.inputs[0]).attrs;
   if (inner[0] != node.attrs[0]) return std::nullopt;
   int64_t size = node.attrs[2].integer();
   // Steps between elements that are not there may be any numbers; those that are used fit.

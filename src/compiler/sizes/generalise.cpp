@@ -487,10 +487,10 @@ void SetExprs(Graph& graph, const std::vector<DimParam>& params, const ExprsInSl
     list[{slot->node, slot->which, slot->position}] = *expr;
   }
   for (const auto& [where, inner] : in_bodies) {
-    Attr& attr = graph.mutable_node(where.first).attrs[where.second];
-    auto body = std::make_shared<Graph>(attr.graph());
+    SharedList<Attr>& attrs = graph.mutable_node(where.first).attrs;
+    auto body = std::make_shared<Graph>(attrs[where.second].graph());
     SetExprs(*body, params, inner);
-    attr = Attr(std::shared_ptr<const Graph>(std::move(body)));
+    attrs.Set(where.second, Attr(std::shared_ptr<const Graph>(std::move(body))));
   }
 }
 

@@ -89,20 +89,13 @@ struct PlaceSink {
 
 void SetSize(GraphNode& node, const SizeSlot& slot, int64_t size) {
   if (slot.kind == SizeSlot::kDim || slot.kind == SizeSlot::kInputDim) {
-    Shape& type = node.types[slot.which];
+    const Shape& type = node.types[slot.which];
     Dims sizes = type.sizes();
     sizes[slot.position] = size;
-    type = type.With(sizes);
+    node.types.Set(slot.which, type.With(sizes));
     return;
   }
-  Attr& attr = node.attrs[slot.which];
-  if (attr.kind() == Attr::Kind::kInts) {
-    std::vector<int64_t> values = attr.ints();
-    values[slot.position] = size;
-    attr = Attr(std::move(values));
-  } else {
-    attr = Attr(NumberOfSize(size, attr.scalar()));
-  }
+  node.attrs.Set(slot.which, WithSize(node.attrs[slot.which], slot.position, size));
 }
 
 }  // namespace
@@ -132,15 +125,14 @@ void SetSizes(GraphNode& node, std::span<const SizeSlot> slots, std::span<const 
       continue;
     }
     // A body is copied once.
-    Attr& attr = node.attrs[slots[i].which];
-    auto body = std::make_shared<Graph>(attr.graph());
     const int which = slots[i].which;
+    auto body = std::make_shared<Graph>(node.attrs[which].graph());
     for (; i < slots.size() && slots[i].inside && slots[i].which == which; ++i) {
       const SizeSlot& inside = *slots[i].inside;
       SetSizes(body->mutable_node(inside.node), std::span(&inside, 1), sizes.subspan(i, 1));
     }
     --i;
-    attr = Attr(std::shared_ptr<const Graph>(std::move(body)));
+    node.attrs.Set(which, Attr(std::shared_ptr<const Graph>(std::move(body))));
   }
 }
 

@@ -42,30 +42,30 @@ class DotCall : public MatMulCall {
  public:
   DotCall(const Graph& graph, const GraphNode& node, const EpilogueSpec& epilogue)
       : operands_(node.inputs.size()),
-        matmul_(DotSpecOf(graph, node, epilogue)),
-        scratch_(matmul_.scratch_bytes(ThreadPool::threads())) {}
+        matmul_(MatMul::Shared(DotSpecOf(graph, node, epilogue))),
+        scratch_(matmul_->scratch_bytes(ThreadPool::threads())) {}
 
   using MatMulCall::Run;
   int64_t scratch_bytes() const override { return scratch_; }
   void Run(std::span<const char* const> in, char* out, char* scratch,
            const Epilogue* epilogue) const override {
-    matmul_.Run({.a = in[0],
-                 .b = in[1],
-                 .packed = PackedIn(in, operands_),
-                 .out = out,
-                 .epilogue = epilogue},
-                {reinterpret_cast<std::byte*>(scratch), static_cast<size_t>(scratch_)},
-                ThreadPool::Get());
+    matmul_->Run({.a = in[0],
+                  .b = in[1],
+                  .packed = PackedIn(in, operands_),
+                  .out = out,
+                  .epilogue = epilogue},
+                 {reinterpret_cast<std::byte*>(scratch), static_cast<size_t>(scratch_)},
+                 ThreadPool::Get());
   }
-  const char* kernel() const override { return matmul_.kernel(); }
-  PackedWeightSpec packed_weight() const override { return PackedWeightOf(matmul_); }
+  const char* kernel() const override { return matmul_->kernel(); }
+  PackedWeightSpec packed_weight() const override { return PackedWeightOf(*matmul_); }
   void PackWeight(const char* operand, char* packed) const override {
-    matmul_.Pack(operand, packed, ThreadPool::Get());
+    matmul_->Pack(operand, packed, ThreadPool::Get());
   }
 
  private:
   const size_t operands_;  // without the packed weight
-  MatMul matmul_;
+  const std::shared_ptr<const MatMul> matmul_;
   int64_t scratch_;
 };
 

@@ -70,7 +70,7 @@ class FusedMatMul::Parts : public Epilogue {
     }
     for (size_t i = 0; i < accesses; ++i) {
       const Source& source = fused_.sources_[i];
-      strides[i] = fused_.row_strides_[i];
+      strides[i] = launch.maps[i].row;
       int64_t offset = ElementOf(launch.maps[i], range) * source.element_bytes;
       switch (source.where) {
         case Where::kMatMul:
@@ -108,9 +108,9 @@ class FusedMatMul::Parts : public Epilogue {
 };
 
 FusedMatMul::FusedMatMul(const Graph& graph, const compiler::Schedule& schedule,
-                         const compiler::Command& command, Launch launch,
+                         const compiler::Command& command, const Launch& launch,
                          std::shared_ptr<KernelCode> code, const Graph& sized, NodeId node)
-    : launch_(std::move(launch)), row_loops_(command.row_loops), code_(std::move(code)) {
+    : launch_(launch), row_loops_(command.row_loops), code_(std::move(code)) {
   for (GraphValue input : graph[command.node].inputs) {
     operands_.push_back(input.node ? schedule.BufferOf(compiler::StorageOf(graph, input))
                                    : BufferId());
@@ -119,9 +119,10 @@ FusedMatMul::FusedMatMul(const Graph& graph, const compiler::Schedule& schedule,
   const BufferId matmul = schedule.BufferOf({command.node, 0});
   auto stored = std::find(command.writes.begin(), command.writes.end(), matmul);
   if (stored != command.writes.end()) result_ = static_cast<int>(stored - command.writes.begin());
+  sources_.reserve(launch_.maps.size());
+  column_strides_.reserve(launch_.maps.size());
   for (size_t i = 0; i < launch_.maps.size(); ++i) {
     sources_.push_back(SourceOf(i, matmul, command));
-    row_strides_.push_back(launch_.maps[i].row);
     column_strides_.push_back(launch_.maps[i].column);
   }
   EpilogueSpec epilogue;

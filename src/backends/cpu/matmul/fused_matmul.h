@@ -34,10 +34,11 @@ std::unique_ptr<MatMulCall> MakeMatMulCall(const Graph& graph, NodeId node,
 /// kernel; its results are the buffers that the command writes.
 class FusedMatMul : public Call {
  public:
-  /// A command of `schedule`, which is of `graph`, with a launch of its kernel, whose code is
-  /// `code`. The matmul itself is node `node` of `sized`: another graph where it has other sizes.
+  /// A command of `schedule`, which is of `graph`, with a launch of its kernel, which is borrowed,
+  /// and whose code is `code`. The matmul itself is node `node` of `sized`: another graph where it
+  /// has other sizes.
   FusedMatMul(const Graph& graph, const compiler::Schedule& schedule,
-              const compiler::Command& command, compiler::Launch launch,
+              const compiler::Command& command, const compiler::Launch& launch,
               std::shared_ptr<KernelCode> code, const Graph& sized, NodeId node);
 
   const std::shared_ptr<KernelCode>& code() const { return code_; }
@@ -64,11 +65,11 @@ class FusedMatMul : public Call {
 
   Source SourceOf(size_t access, compiler::BufferId matmul, const compiler::Command& command);
 
-  const compiler::Launch launch_;
+  const compiler::Launch& launch_;
   const size_t row_loops_;
   std::shared_ptr<KernelCode> code_;
   std::vector<Source> sources_;  // by access
-  std::vector<int64_t> row_strides_, column_strides_;
+  std::vector<int64_t> column_strides_;
   std::vector<compiler::BufferId> operands_;
   int result_ = -1;  // of the matmul, among the results; -1: it is not stored
   int64_t scratch_bytes_ = 0;

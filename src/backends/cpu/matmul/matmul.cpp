@@ -1,12 +1,17 @@
 #include "backends/cpu/matmul/matmul.h"
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cstring>
 #include <optional>
 #include <type_traits>
 
 #include "backends/cpu/matmul/matmul_kernel.h"
+#include "base/of_thread.h"
+#include "base/process_exit.h"
 #include "base/throw.h"
+#include "hammock/config.h"
 #include "ir/convert.h"
 #include "ops/primitives/fused_forms.h"
 
@@ -410,6 +415,40 @@ MatMul::MatMul(const DotGeneralSpec& spec) : MatMul(spec.matmul) {
   if (!spec.copy_a.empty()) copy_a_ = InOrder(spec.a, spec.copy_a);
   if (spec.copy_b.empty()) return;
   copy_b_ = InOrder(spec.b, SumsBytes(spec_) ? ColumnsFirst(spec) : spec.copy_b);
+}
+
+namespace {
+
+/// The matmuls that a thread has last made, as long as somebody uses them.
+struct RecentMatMuls {
+  struct Entry {
+    DotGeneralSpec spec;
+    uint64_t generation = 0;  // of the options, which choose kernels
+    std::weak_ptr<const MatMul> matmul;
+  };
+  std::array<Entry, 64> entries;
+
+  static Entry& PlaceOf(const DotGeneralSpec& spec) {
+    uint64_t mixed = spec.matmul.epilogue.wanted;
+    for (int64_t number : {spec.matmul.m, spec.matmul.n, spec.matmul.k, spec.matmul.a.row,
+                           spec.matmul.b.row, spec.matmul.epilogue.scratch_bytes}) {
+      mixed = (std::rotl(mixed, 7) ^ static_cast<uint64_t>(number)) * 0x9e3779b97f4a7c15;
+    }
+    return OfThread<RecentMatMuls>().entries[mixed >> 58];
+  }
+};
+
+}  // namespace
+
+std::shared_ptr<const MatMul> MatMul::Shared(const DotGeneralSpec& spec) {
+  // An earlier one may call oneDNN (Note [Exit] in base/process_exit.h).
+  if (process_exit::LibraryCall::Closed()) return std::make_shared<const MatMul>(spec);
+  RecentMatMuls::Entry& recent = RecentMatMuls::PlaceOf(spec);
+  std::shared_ptr<const MatMul> matmul = recent.matmul.lock();
+  if (matmul && recent.spec == spec && recent.generation == config::Generation()) return matmul;
+  matmul = std::make_shared<const MatMul>(spec);
+  recent = {spec, config::Generation(), matmul};
+  return matmul;
 }
 
 MatMul::~MatMul() = default;

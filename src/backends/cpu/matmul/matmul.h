@@ -53,6 +53,7 @@ struct EpilogueSpec {
   bool whole_rows = false;    ///< parts must have all columns
   bool stores = true;         ///< the result is needed in memory as well
   int64_t scratch_bytes = 0;  ///< of each thread, aligned to 64
+  bool operator==(const EpilogueSpec&) const = default;
 };
 
 /// The strides of a stack of matrices, in elements.
@@ -60,6 +61,7 @@ struct MatrixLayout {
   Dims batch;  ///< for each batch dim; 0 repeats one matrix
   int64_t row = 0;
   int64_t column = 0;
+  bool operator==(const MatrixLayout&) const = default;
 };
 
 /// out[batch, m, n] = a[batch, m, k] * b[batch, k, n]
@@ -75,6 +77,7 @@ struct MatMulSpec {
 
   /// All three row-major, one matrix each.
   static MatMulSpec Plain(DType dtype, int64_t m, int64_t k, int64_t n);
+  bool operator==(const MatMulSpec&) const = default;
 };
 
 /// dot_general of row-major tensors as a matmul. If several dims of an operand form one dim of the
@@ -84,6 +87,7 @@ struct DotGeneralSpec {
   MatMulSpec matmul;
   Shape a, b;
   Dims copy_a, copy_b;
+  bool operator==(const DotGeneralSpec&) const = default;
 };
 DotGeneralSpec DotGeneral(const Shape& a, const Shape& b, const Dims& a_contract,
                           const Dims& b_contract, const Dims& a_batch, const Dims& b_batch);
@@ -101,6 +105,8 @@ class MatMul {
   /// Throws ValueError for layouts that are not possible, TypeError for dtypes that have no matmul.
   explicit MatMul(const MatMulSpec& spec);
   explicit MatMul(const DotGeneralSpec& spec);
+  /// One that others may use too: layers of a model repeat their matmuls.
+  static std::shared_ptr<const MatMul> Shared(const DotGeneralSpec& spec);
   ~MatMul();
   MatMul(MatMul&&) noexcept;
   MatMul& operator=(MatMul&&) noexcept;

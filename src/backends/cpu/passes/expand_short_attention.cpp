@@ -60,8 +60,9 @@ Graph ExpandShortAttention(Graph graph) {
   return EditGraph(graph, [&](GraphEditor& editor, NodeId id, GraphNode& node) -> Replacement {
     if (!is_short[id]) return std::nullopt;
     const std::vector<bool>& is_used = used[id];
-    std::erase_if(node.inputs, [](GraphValue input) { return !input.node; });
-    std::vector<GraphValue> outputs = editor.Inline(Expansion(graph, id, is_used), node.inputs);
+    std::vector<GraphValue> present = node.inputs;
+    std::erase_if(present, [](GraphValue input) { return !input.node; });
+    std::vector<GraphValue> outputs = editor.Inline(Expansion(graph, id, is_used), present);
     std::vector<GraphValue> results;
     for (auto next = outputs.begin(); bool here : is_used) {
       results.push_back(here ? *next++ : GraphValue{});

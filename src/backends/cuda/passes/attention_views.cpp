@@ -132,7 +132,7 @@ class StridedWriter {
     std::vector<int64_t> strides = {m.kind, m.outer, m.inner, m.row, m.column};
     for (size_t i = 0; i < operands_; ++i) {
       Operand operand = FurthestBase(out_.graph(), node_.inputs[i]);
-      node_.inputs[i] = operand.base;
+      node_.inputs.Set(i, operand.base);
       Note(operand.rows, strides);
     }
     const size_t results = backward_ ? 3 : 1;

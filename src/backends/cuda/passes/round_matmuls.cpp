@@ -16,12 +16,10 @@ bool IsNarrow(DType dtype) { return dtype == DType::kF16 || dtype == DType::kBF1
 /// `matmul` as a fused one, with a bias, a result dtype and perhaps relu.
 GraphNode Fused(GraphNode matmul, GraphValue bias, DType dtype, bool relu) {
   matmul.op = &ops::kDotGeneralFused;
-  matmul.inputs.resize(2);
-  matmul.inputs.push_back(bias);
-  matmul.attrs.resize(4);
-  matmul.attrs.emplace_back(dtype);
-  matmul.attrs.emplace_back(relu);
-  matmul.types[0] = matmul.type().With(dtype);
+  matmul.inputs = {matmul.inputs[0], matmul.inputs[1], bias};
+  const SharedList<Attr>& attrs = matmul.attrs;
+  matmul.attrs = {attrs[0], attrs[1], attrs[2], attrs[3], Attr(dtype), Attr(relu)};
+  matmul.types = {matmul.type().With(dtype)};
   return matmul;
 }
 
@@ -98,7 +96,7 @@ Graph WithMatMuls(const Graph& graph, Find find) {
   return EditGraph(graph, [&](GraphEditor& editor, NodeId id, GraphNode& node) -> Replacement {
     std::optional<GraphNode> matmul = find(graph, uses, graph[id]);
     if (!matmul) return std::nullopt;
-    for (GraphValue& input : matmul->inputs) input = editor.Mapped(input);
+    matmul->inputs.Map([&](GraphValue input) { return editor.Mapped(input); });
     node = std::move(*matmul);
     return std::nullopt;
   });

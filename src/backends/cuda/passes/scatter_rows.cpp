@@ -45,11 +45,13 @@ Graph ScatterRows(Graph graph) {
                      const bool zeros = IsZero(editor.graph(), node.inputs[0]);
                      const std::optional<GraphValue> index = IndexOfRows(editor.graph(), node);
                      if (!zeros && !index) return std::nullopt;
-                     if (zeros) node.inputs[0] = {};
-                     if (index)
-                       node.inputs[1] = editor.Reshape(*index, {editor.TypeOf(*index).numel()});
+                     if (zeros) node.inputs.Set(0, {});
+                     if (index) {
+                       const Dims elements = {editor.TypeOf(*index).numel()};
+                       node.inputs.Set(1, editor.Reshape(*index, elements));
+                     }
                      node.op = &ops::kScatterRows;
-                     node.attrs.emplace_back(node.type().sizes());
+                     node.attrs.push_back(node.type().sizes());
                      return std::nullopt;
                    });
 }

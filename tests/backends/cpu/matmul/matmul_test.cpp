@@ -48,6 +48,16 @@ void CheckDotGeneral(const Shape& a, const Shape& b, const Dims& a_contract, con
       << "packed: " << about();
 }
 
+TEST(MatMul, EqualOnesAreOneObject) {
+  const Shape square(f32, {8, 8});
+  DotGeneralSpec spec = DotGeneral(square, square, {1}, {0}, {}, {});
+  const std::shared_ptr<const MatMul> matmul = MatMul::Shared(spec);
+  EXPECT_EQ(MatMul::Shared(spec), matmul);
+  EXPECT_NE(MatMul::Shared(DotGeneral(square, square, {1}, {1}, {}, {})), matmul);
+  config::Override other("cpu.onednn", config::GetText("cpu.onednn") == "true" ? "false" : "true");
+  EXPECT_NE(MatMul::Shared(spec), matmul);
+}
+
 TEST(MatMul, MatchesTheInterpreterOnRandomMatrices) {
   std::mt19937 random(1);
   const int64_t sizes[] = {0, 1, 1, 2, 3, 5, 7, 16, 17, 31, 33, 64, 65, 100};
