@@ -41,7 +41,7 @@ class Partitioner {
     for (NodeId id : graph_.ids()) {
       if (segment_of_[id] < 0) continue;
       GraphNode node = graph_[id];
-      for (GraphValue& input : node.inputs) input = ValueIn(segment_of_[id], input);
+      node.inputs.Map([&](GraphValue input) { return ValueIn(segment_of_[id], input); });
       const size_t results = node.types.size();
       map_.SetResults(id, PartOf(id).builder.Append(std::move(node)).node, results);
     }

@@ -84,9 +84,8 @@ Graph GraphEditor::Finish() {
 
 Graph Alone(GraphNode node, const std::function<Shape(GraphValue)>& type_of) {
   Graph alone;
-  for (GraphValue& input : node.inputs) {
-    if (input.node) input = alone.AddInput(type_of(input));
-  }
+  node.inputs.Map(
+      [&](GraphValue input) { return input.node ? alone.AddInput(type_of(input)) : input; });
   const NodeId id = alone.Append(std::move(node));
   const int results = static_cast<int>(alone[id].types.size());
   for (int i = 0; i < results; ++i) alone.AddOutput({id, i});
