@@ -166,7 +166,7 @@ class Convolution {
   Convolution& operator=(Convolution&&) noexcept;
 
   const ConvolutionSpec& spec() const { return spec_; }
-  const char* kernel() const;  ///< "matmul", "onednn", "tiles" or "empty"
+  const char* kernel() const;  ///< "direct", "onednn", "matmul", "tiles" or "empty"
 
   // As those of MatMul.
   int64_t scratch_bytes(int workers) const;
