@@ -129,9 +129,12 @@ class DirectConvolution : public ConvolutionKernel {
       PackInto(static_cast<const float*>(pointers.weight), reinterpret_cast<float*>(scratch.shared),
                scratch.workers, pool);
     }
+    const ChannelEpilogue finish =
+        in_registers_ ? pointers.epilogue->OfChannels() : ChannelEpilogue();
     ForEachTask(pool, scratch.workers, spec_.out.size(0) * tasks_, task_work_,
                 [&](int64_t task, int worker) {
-                  RunTask(pointers, packed, task / tasks_, task % tasks_, scratch.of(worker));
+                  RunTask(pointers, packed, finish, task / tasks_, task % tasks_,
+                          scratch.of(worker));
                 });
   }
 
@@ -208,6 +211,13 @@ class DirectConvolution : public ConvolutionKernel {
 
   void PlanParts() {
     const EpilogueSpec& epilogue = spec_.epilogue;
+    // A vector that repeats channels would add the other image to what may have replaced it.
+    in_registers_ =
+        epilogue.bias_size == out_channels_ && spec_.out_last && out_channels_ % loops_.lanes == 0;
+    if (in_registers_) {
+      finishes = apart = true;
+      return;
+    }
     finishes = epilogue.wanted && (!epilogue.whole_rows || spec_.out_last || tasks_ == 1);
     if (!finishes) return;
     apart = !epilogue.stores;
@@ -232,7 +242,8 @@ class DirectConvolution : public ConvolutionKernel {
         AddCopy(store_, written, {1, out_channels_},
                 {apart ? written : rows_.out * columns_.out, 1}, out_channels_);
       }
-      if (apart) part_bytes_ = std::max(part_bytes_, BytesOfFloats(written * out_channels_));
+      if (apart && !in_registers_)
+        part_bytes_ = std::max(part_bytes_, BytesOfFloats(written * out_channels_));
     }
   }
 
@@ -302,8 +313,9 @@ class DirectConvolution : public ConvolutionKernel {
     return {memory - first * channels_, columns_.input * channels_, channels_, 1};
   }
 
-  void RunTask(const Convolution::Pointers& pointers, const float* packed, int64_t image,
-               int64_t task, std::byte* memory) const {
+  void RunTask(const Convolution::Pointers& pointers, const float* packed,
+               const ChannelEpilogue& finish, int64_t image, int64_t task,
+               std::byte* memory) const {
     float* loaded = reinterpret_cast<float*>(memory);
     float* computed = reinterpret_cast<float*>(memory + input_bytes_);
     float* part = reinterpret_cast<float*>(memory + input_bytes_ + out_bytes_);
@@ -311,15 +323,13 @@ class DirectConvolution : public ConvolutionKernel {
     const int64_t plane = rows_.out * columns_.out;
     const int64_t first = RowsOf(task).begin * columns_.out + ColumnsOf(task).begin;
     const int64_t count = PositionsOf(task);
+    const int64_t at = image * out_channels_ * plane + first * (stores_ ? 1 : out_channels_);
     const Image input = LoadInput(static_cast<const float*>(pointers.input) +
                                       image * channels_ * rows_.input * columns_.input,
                                   task, loaded);
-    float* target = part;
-    if (!apart) {
-      target = static_cast<float*>(pointers.out) + image * out_channels_ * plane +
-               first * (stores_ ? 1 : out_channels_);
-    }
-    Compute(input, packed, task, stores_ ? computed : target);
+    if (in_registers_) return Compute(input, packed, task, Moved(finish, at));
+    float* target = apart ? part : static_cast<float*>(pointers.out) + at;
+    Compute(input, packed, task, {.out = stores_ ? computed : target});
     if (stores_) {
       CopyOf(store_, count)
           ->RunAlone(reinterpret_cast<const char*>(computed), reinterpret_cast<char*>(target));
@@ -337,8 +347,16 @@ class DirectConvolution : public ConvolutionKernel {
     return {data, apart ? count : plane, image * out_channels_, out_channels_, first, count};
   }
 
-  /// The positions of a task, to `out` with the channels last.
-  void Compute(const Image& input, const float* packed, int64_t task, float* out) const {
+  /// At another element of the image.
+  static ChannelEpilogue Moved(ChannelEpilogue target, int64_t elements) {
+    target.out += elements;
+    if (target.other) target.other += elements;
+    return target;
+  }
+
+  /// The positions of a task, with the channels last; without a bias as they are.
+  void Compute(const Image& input, const float* packed, int64_t task,
+               const ChannelEpilogue& target) const {
     const Span rows = RowsOf(task), columns = ColumnsOf(task);
     for (const Block& block : blocks_) {
       for (const Segment& row : row_segments_) {
@@ -347,11 +365,11 @@ class DirectConvolution : public ConvolutionKernel {
         for (const Segment& column : column_segments_) {
           const Span some_columns = Intersection(column.positions, columns);
           if (some_columns.count == 0) continue;
-          float* to = out + ((some_rows.begin - rows.begin) * columns.count + some_columns.begin -
-                             columns.begin) *
-                                out_channels_;
+          const int64_t first =
+              (some_rows.begin - rows.begin) * columns.count + some_columns.begin - columns.begin;
           RunRectangle(input, packed + block.weight, block, {some_rows, row.taps},
-                       {some_columns, column.taps}, columns.count * out_channels_, to);
+                       {some_columns, column.taps}, columns.count * out_channels_,
+                       Moved(target, first * out_channels_));
         }
       }
     }
@@ -360,7 +378,7 @@ class DirectConvolution : public ConvolutionKernel {
   /// Positions with the same taps, by runs along the longer side.
   void RunRectangle(const Image& input, const float* weight, const Block& block,
                     const Segment& rows, const Segment& columns, int64_t out_row,
-                    float* out) const {
+                    const ChannelEpilogue& target) const {
     const int64_t width = WidthOf(block);
     const Steps down = {rows_.stride * input.row, out_row};
     const Steps right = {columns_.stride * input.column, out_channels_};
@@ -378,7 +396,11 @@ class DirectConvolution : public ConvolutionKernel {
     run.terms = terms_;
     run.term_step = input.channel;
     run.last_vector = block.last_vector;
-    run.out = out + block.first;
+    run.out = target.out + block.first;
+    run.bias = target.bias ? target.bias + block.first : nullptr;
+    run.other = target.other ? target.other + block.first : nullptr;
+    run.low = target.low;
+    run.high = target.high;
     const int64_t height = rows.positions.count, length = columns.positions.count;
     const auto loop = (depthwise_ ? loops_.depthwise : loops_.dense)[block.vectors - 1];
     if (down.input == length * right.input && down.out == length * right.out) {
@@ -400,6 +422,7 @@ class DirectConvolution : public ConvolutionKernel {
       loop(run);
       run.input += next_line.input;
       run.out += next_line.out;
+      if (run.other) run.other += next_line.out;
     }
   }
 
@@ -413,6 +436,7 @@ class DirectConvolution : public ConvolutionKernel {
   std::vector<Block> blocks_;
   int64_t tasks_ = 1, task_size_ = 1, task_work_ = 1;
   bool loads_ = false, stores_ = false;  // copies between layouts
+  bool in_registers_ = false;            // the epilogue
   std::vector<Copy> load_, store_;       // by their number of positions
   int64_t input_bytes_ = 0, out_bytes_ = 0, part_bytes_ = 0, epilogue_bytes_ = 0;
 };

@@ -82,6 +82,29 @@ class Sums {
     }
   }
 
+  /// ChannelEpilogue: adds the bias and the other image, and applies the bounds.
+  HAMMOCK_BODY void Finish(int64_t first, const DirectRun& run) {
+    Vector bias[kVectors];
+#pragma GCC unroll 16
+    for (int v = 0; v < kVectors; ++v) {
+      bias[v] = *reinterpret_cast<const Loose*>(run.bias + At(v, run.last_vector));
+    }
+    const Vector low = Vector{} + run.low, high = Vector{} + run.high;
+#pragma GCC unroll 16
+    for (int i = 0; i < kPositions; ++i) {
+#pragma GCC unroll 16
+      for (int v = 0; v < kVectors; ++v) {
+        Vector sum = sums_[i][v] + bias[v];
+        if (run.other) {
+          sum += *reinterpret_cast<const Loose*>(run.other + (first + i) * run.out_step +
+                                                 At(v, run.last_vector));
+        }
+        sum = low > sum ? low : sum;
+        sums_[i][v] = high < sum ? high : sum;
+      }
+    }
+  }
+
   HAMMOCK_BODY void Store(float* out, const DirectRun& run) const {
 #pragma GCC unroll 16
     for (int i = 0; i < kPositions; ++i) {
@@ -129,6 +152,7 @@ HAMMOCK_BODY void RunBlock(const DirectRun& run, int64_t first) {
       }
     }
   }
+  if (run.bias) sums.Finish(first, run);
   sums.Store(run.out + first * run.out_step, run);
 }
 

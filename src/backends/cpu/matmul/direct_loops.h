@@ -19,6 +19,9 @@ struct DirectRun {
   int64_t columns, input_column, weight_column;
   int64_t terms, term_step;  ///< input channels of a dense convolution
   int64_t last_vector;       ///< where the last vector of channels begins: it may overlap another
+  const float* bias;         ///< of the block; null: sums are stored as they are
+  const float* other;        ///< added where there is one; lies as `out`
+  float low, high;           ///< bounds of sums with a bias
 };
 
 /// Channels are handled in vectors of `lanes`, up to `most_vectors` of them in a block. A loop adds

@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 #include <vector>
 
 namespace hammock::cpu {
@@ -73,6 +75,34 @@ TEST(DirectLoops, AddInOneOrderWhateverTheVectors) {
                 << loops.lanes << " " << dense << " " << vectors << " " << positions;
           }
         }
+      }
+    }
+  }
+}
+
+TEST(DirectLoops, FinishWithABiasAnotherImageAndBounds) {
+  const DirectLoops* loops = DirectLoops::Of(HostFeatures().processor);
+  if (!loops) GTEST_SKIP() << "no loops for this processor";
+  constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+  Example example(*loops, /*is_dense=*/true, 1, 5);
+  const std::vector<float> sums = example.out;
+  const std::vector<float> image(sums.size(), 0.125F);
+  std::vector<float> bias(example.width);
+  for (size_t i = 0; i < bias.size(); ++i) bias[i] = static_cast<float>(i % 3) - 1;
+  bias[0] = kNan;
+  example.run.bias = bias.data();
+  for (bool has_other : {false, true}) {
+    const float* other = example.run.other = has_other ? image.data() : nullptr;
+    example.run.low = -0.5F;
+    example.run.high = 0.75F;
+    loops->dense[0](example.run);
+    for (size_t i = 0; i < sums.size(); ++i) {
+      float expected = sums[i] + bias[i % bias.size()];
+      if (other) expected += other[i];
+      if (std::isnan(expected)) {
+        EXPECT_TRUE(std::isnan(example.out[i])) << i;
+      } else {
+        EXPECT_EQ(example.out[i], std::min(std::max(expected, -0.5F), 0.75F)) << i;
       }
     }
   }
