@@ -32,6 +32,18 @@ class FusedMatMul::Parts : public Epilogue {
     }
   }
 
+  ChannelEpilogue OfChannels() const override {
+    const ChannelEpilogueForm& form = *fused_.of_channels_;
+    ChannelEpilogue made = {.low = form.low, .high = form.high};
+    made.bias = reinterpret_cast<const float*>(in_[fused_.sources_[form.bias].index]) +
+                fused_.launch_.maps[form.bias].offset;
+    if (form.other >= 0) {
+      made.other = reinterpret_cast<const float*>(in_[fused_.sources_[form.other].index]);
+    }
+    made.out = reinterpret_cast<float*>(out_[fused_.sources_[form.out].index]);
+    return made;
+  }
+
  private:
   struct Range {
     int64_t row, rows;
@@ -125,11 +137,13 @@ FusedMatMul::FusedMatMul(const Graph& graph, const compiler::Schedule& schedule,
     sources_.push_back(SourceOf(i, matmul, command));
     column_strides_.push_back(launch_.maps[i].column);
   }
+  of_channels_ = FindChannelEpilogue(launch_, matmul);
   EpilogueSpec epilogue;
   epilogue.wanted = true;
   epilogue.whole_rows = launch_.kernel->stages > 1 || launch_.kernel->HasReduction();
   epilogue.stores = result_ >= 0;
   epilogue.scratch_bytes = scratch_bytes_;
+  if (of_channels_ && !epilogue.stores) epilogue.bias_size = launch_.columns;
   matmul_ = MakeMatMulCall(sized, node, epilogue);
 }
 

@@ -3,10 +3,12 @@
 /// (compiler/loops/attach_epilogues.h), as one call.
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "backends/cpu/calls/calls.h"
 #include "backends/cpu/code/kernel_code.h"
+#include "backends/cpu/matmul/channel_epilogue.h"
 #include "backends/cpu/matmul/matmul.h"
 #include "hammock/compiler/schedule.h"
 
@@ -69,6 +71,7 @@ class FusedMatMul : public Call {
   const size_t row_loops_;
   std::shared_ptr<KernelCode> code_;
   std::vector<Source> sources_;  // by access
+  std::optional<ChannelEpilogueForm> of_channels_;
   std::vector<int64_t> column_strides_;
   std::vector<compiler::BufferId> operands_;
   int result_ = -1;  // of the matmul, among the results; -1: it is not stored

@@ -533,23 +533,26 @@ ConvolutionSpec ConvolutionSpec::Of(const Shape& input, const Shape& weight, con
 
 namespace {
 
-bool HasElements(const ConvolutionSpec& spec) {
-  return spec.out.numel() > 0 && spec.input.numel() > 0 && spec.weight.numel() > 0;
+/// Best first; null if no kernel takes images with their channels last.
+std::unique_ptr<ConvolutionKernel> MakeForLayouts(const ConvolutionSpec& spec) {
+  if (spec.out.numel() == 0 || spec.input.numel() == 0 || spec.weight.numel() == 0) return nullptr;
+  if (auto kernel = MakeDirectConvolution(spec)) return kernel;
+  return MakeLibraryConvolution(spec);
 }
 
 }  // namespace
 
 bool Convolution::TakesLayouts(const ConvolutionSpec& spec) {
-  return HasElements(spec) && MakeLibraryConvolution(spec) != nullptr;
+  return MakeForLayouts(spec) != nullptr;
 }
 
 Convolution::Convolution(const ConvolutionSpec& spec) : spec_(spec) {
   if (spec.out.numel() == 0) {
     kernel_ = std::make_unique<EmptyConvolution>();
   } else {
-    if (HasElements(spec)) kernel_ = MakeLibraryConvolution(spec);
+    kernel_ = MakeForLayouts(spec);
     HAMMOCK_CHECK(kernel_ || (!spec.input_last && !spec.out_last),
-                  "only the library takes channels that are last");
+                  "no kernel takes channels that are last");
     HAMMOCK_CHECK(kernel_ || spec.out.dtype() == spec.input.dtype(),
                   "only the library sums {} in {}", NameOf(spec.input.dtype()),
                   NameOf(spec.out.dtype()));

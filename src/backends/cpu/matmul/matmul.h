@@ -37,11 +37,22 @@ struct FinishedPart {
   int64_t column, columns;
 };
 
+/// out = min(max(result + bias[column] + other, low), high) of f32; `out` and `other` lie as the
+/// result does, and may be the same.
+struct ChannelEpilogue {
+  const float* bias = nullptr;
+  const float* other = nullptr;  ///< or null
+  float* out = nullptr;
+  float low = 0, high = 0;
+};
+
 /// Work on each part of a result, done by the thread that computed the part while it is in the
 /// cache. The parts cover the result once, in any order.
 class Epilogue {
  public:
   virtual void Run(const FinishedPart& part, std::byte* scratch) const = 0;
+  /// The same, for kernels that compute it themselves where EpilogueSpec allows.
+  virtual ChannelEpilogue OfChannels() const { return {}; }
 
  protected:
   ~Epilogue() = default;
@@ -53,6 +64,7 @@ struct EpilogueSpec {
   bool whole_rows = false;    ///< parts must have all columns
   bool stores = true;         ///< the result is needed in memory as well
   int64_t scratch_bytes = 0;  ///< of each thread, aligned to 64
+  int64_t bias_size = 0;      ///< of a ChannelEpilogue; 0: it is none
   bool operator==(const EpilogueSpec&) const = default;
 };
 
@@ -172,7 +184,7 @@ class Convolution {
   Convolution& operator=(Convolution&&) noexcept;
 
   const ConvolutionSpec& spec() const { return spec_; }
-  const char* kernel() const;  ///< "matmul", "onednn", "tiles" or "empty"
+  const char* kernel() const;  ///< "direct", "onednn", "matmul", "tiles" or "empty"
 
   // As those of MatMul.
   int64_t scratch_bytes(int workers) const;

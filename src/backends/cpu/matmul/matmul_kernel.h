@@ -93,6 +93,7 @@ std::string OneDnnVersion();
 /// Null if this implementation cannot, or should not, compute it.
 std::unique_ptr<MatMulKernel> MakeVectorMatMul(const MatMulSpec& spec);
 std::unique_ptr<MatMulKernel> MakeOneDnnMatMul(const MatMulSpec& spec);
+std::unique_ptr<ConvolutionKernel> MakeDirectConvolution(const ConvolutionSpec& spec);
 std::unique_ptr<ConvolutionKernel> MakeOneDnnConvolution(const ConvolutionSpec& spec);
 /// Never null. Of bytes with sums in i32: rows of a and columns of b are contiguous.
 std::unique_ptr<MatMulKernel> MakeByteMatMul(const MatMulSpec& spec);

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "backends/cpu/cpu_features.h"
 #include "backends/cpu/matmul/matmul_tests.h"
 #include "ops/primitives/channels_last.h"
 
@@ -178,6 +179,37 @@ TEST(Convolution, MatchesTheInterpreterOnLargerImages) {
     CheckConvolution(
         {Shape(dtype, {1, 16, 100}), Shape(dtype, {48, 16, 5}), {1}, {4}, {2}, false, {0}, 1},
         random);
+  }
+}
+
+/// Images whose rows or columns are divided into tasks, channels that end within a vector, and taps
+/// that reach over every edge.
+TEST(Convolution, SmallOnesAreDirect) {
+  std::mt19937 random(16);
+  auto check = [&](Dims input, Dims weight, Dims stride, Dims padding, Dims dilation) {
+    const int64_t groups = input[1] / weight[1];
+    const Dims none = Dims::Filled(stride.size(), 0);
+    ConvolutionCase c = {
+        Shape(f32, input), Shape(f32, weight), stride, padding, dilation, false, none, groups};
+    CheckConvolution(c, random);
+    const ConvolutionSpec spec =
+        ConvolutionSpec::Of(c.input, c.weight, stride, padding, dilation, false, none, groups);
+    if (HostFeatures().processor != Processor::kPlain) {
+      EXPECT_STREQ(Convolution(spec).kernel(), "direct");
+    }
+  };
+  for (int64_t channels : {16, 24, 37, 80, 136}) {
+    check({2, 3, 33, 70}, {channels, 3, 3, 3}, {2, 2}, {1, 1}, {1, 1});
+    check({1, 24, 14, 15}, {channels, 24, 1, 1}, {1, 1}, {0, 0}, {1, 1});
+    check({1, 20, 9, 12}, {channels, 20, 3, 2}, {1, 1}, {5, 1}, {3, 2});
+    check({3, 5, 400}, {channels, 5, 5}, {1}, {2}, {1});
+  }
+  for (int64_t channels : {16, 24, 37, 128}) {
+    check({2, channels, 40, 31}, {channels, 1, 3, 3}, {1, 1}, {1, 1}, {1, 1});
+    check({1, channels, 8, 9}, {channels, 1, 5, 5}, {2, 1}, {2, 2}, {1, 2});
+    check({1, channels, 4, 4}, {channels, 1, 4, 4}, {1, 1}, {0, 0}, {1, 1});
+    check({1, channels, 1, 3}, {channels, 1, 3, 3}, {1, 1}, {2, 2}, {1, 1});
+    check({1, channels, 2000}, {channels, 1, 3}, {1}, {1}, {1});
   }
 }
 

@@ -115,6 +115,32 @@ TEST(FusedMatMul, NarrowOperandsAreTakenWhereTheLibraryTakesThem) {
   EXPECT_FALSE(narrow());
 }
 
+/// Between convolutions images have their channels last, and a bias, another image and bounds are
+/// applied in registers.
+TEST(FusedMatMul, ConvolutionsWithABiasOfChannelsHaveTheBitsOfSeparateSteps) {
+  for (int64_t channels : {16, 24, 64}) {
+    Tensor x = Values({2, channels, 14, 9}, 1), dense = Values({channels, channels, 3, 3}, 2),
+           depthwise = Values({channels, 1, 3, 3}, 3), bias = Values({channels, 1, 1}, 4),
+           residual = Values({2, channels, 14, 9}, 5);
+    for (const Tensor& t : {x, dense, depthwise, bias, residual}) t.host();
+    auto convolve = [](const Tensor& image, const Tensor& weight, int64_t groups) {
+      return conv2d(image, weight, {}, {1, 1}, {1, 1}, {1, 1}, groups);
+    };
+    auto compute = [&] { return convolve(x, dense, 1); };
+    auto after = [&](const Layer& activation) {
+      return [&, activation](const Tensor& y) {
+        Tensor inner = activation(convolve(activation(y + bias), depthwise, channels) + bias);
+        return activation(convolve(inner, dense, 1) + bias + residual);
+      };
+    };
+    const std::string about = fmt::format("{} channels", channels);
+    ExpectSameBits(compute, after([](const Tensor& t) { return t; }), about);
+    ExpectSameBits(compute, after([](const Tensor& t) { return relu(t); }), about + " relu");
+    ExpectSameBits(compute, after([](const Tensor& t) { return clamp(t, -0.5, 0.5); }),
+                   about + " clamp");
+  }
+}
+
 TEST(FusedMatMul, ConvolutionsHaveTheBitsOfSeparateSteps) {
   Tensor x = Values({3, 8, 40, 30}, 1), wide = Values({24, 8, 3, 3}, 2),
          point = Values({24, 8, 1, 1}, 3);

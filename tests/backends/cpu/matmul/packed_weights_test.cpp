@@ -33,7 +33,7 @@ class PackedWeightsTest : public ::testing::Test {
  protected:
   void SetUp() override {
     ConvolutionSpec spec =
-        ConvolutionSpec::Of(Shape(f32, {1, 16, 8, 8}), Shape(f32, {16, 16, 3, 3}), {1, 1}, {1, 1},
+        ConvolutionSpec::Of(Shape(f32, {1, 16, 8, 8}), Shape(f32, {4, 16, 3, 3}), {1, 1}, {1, 1},
                             {1, 1}, false, {0, 0}, 1);
     if (Convolution(spec).packed_bytes() == 0) GTEST_SKIP() << "no library that packs weights";
     before_ = Packed();

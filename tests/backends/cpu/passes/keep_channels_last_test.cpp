@@ -24,7 +24,7 @@ std::string Kept(const std::string& text) {
 class KeepChannelsLastTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    Shape image(DType::kF32, {1, 16, 4, 4}), weight(DType::kF32, {16, 16, 3, 3});
+    Shape image(DType::kF32, {1, 16, 4, 4}), weight(DType::kF32, {4, 16, 3, 3});
     ConvolutionSpec spec =
         ConvolutionSpec::Of(image, weight, {1, 1}, {1, 1}, {1, 1}, false, {0, 0}, 1);
     if (!Convolution::TakesLayouts(spec)) GTEST_SKIP() << "convolutions are our own here";
