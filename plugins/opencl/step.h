@@ -1,5 +1,5 @@
 #pragma once
-/// What the commands of a schedule become: launches of kernels, in order.
+/// The commands of a schedule as launches of kernels, in order.
 ///
 /// Every kernel has the same parameters: the numbers of all launches of a program in one buffer,
 /// the index of its own first one, and its pointers. Its own numbers begin with an offset in bytes

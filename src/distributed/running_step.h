@@ -17,7 +17,7 @@ class StepAgreements {
   void Succeed();
   /// The step has failed: ranks that wait for it hear of it.
   void Fail(const std::string& reason);
-  /// Those of the step that this thread runs; null: it has none.
+  /// The agreements of the step that this thread runs; null: it has none.
   static StepAgreements* Running();
 
   /// While one lives, kernels of this thread run collectives of these agreements.

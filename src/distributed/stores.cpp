@@ -22,7 +22,7 @@ constinit config::Option<std::string> kRedisPlugin({
 constexpr std::string_view kRedis = "redis://";
 constexpr int kRedisPort = 6379;
 
-/// What `call` of a server's store returns; DeviceError where the server does not answer.
+/// The result of `call` of a server's store; DeviceError where the server does not answer.
 template <class Fn>
 auto Asked(const Fn& call) {
   try {

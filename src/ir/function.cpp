@@ -14,7 +14,7 @@
 namespace hammock {
 namespace {
 
-/// What a body of one op leaves on the stack for a boxed result.
+/// Pushes a boxed result onto the stack as the body of an op does: one value for each return.
 void PushResults(Stack& stack, const FunctionSchema& schema, Any result) {
   if (schema.returns().size() == 1) return Push(stack, std::move(result));
   if (schema.returns().empty()) return;

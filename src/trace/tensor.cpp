@@ -27,7 +27,7 @@ Tensor& Tensor::operator=(const Tensor& other) & noexcept {
   return *this;
 }
 
-// What this held is released now, not when `other` dies: a live handle makes an output.
+// The old value is released now, not when `other` dies: a live handle makes an output.
 Tensor& Tensor::operator=(Tensor&& other) & noexcept {
   Tensor moved(std::move(other));
   std::swap(impl_, moved.impl_);

@@ -20,7 +20,7 @@ class FolderOfTheProcess {
       std::exit(1);
     }
     setenv("TEST_TMPDIR", (path_ + "/").c_str(), 1);  // for GoogleTest
-    setenv("TMPDIR", path_.c_str(), 1);               // for the standard library and child processes
+    setenv("TMPDIR", path_.c_str(), 1);  // for the standard library and child processes
   }
   ~FolderOfTheProcess() {
     std::error_code none;

@@ -173,9 +173,7 @@ Values QLinearMatMul(Call& c) {
   return OfSteps(c, Steps(MatmulSums(c, c[0], c[3]), MatmulScale(c), c[6]), 7);
 }
 
-Values DequantizedMatMul(Call& c) {
-  return {RealMatmulSums(c, c[0], c[3]) * MatmulScale(c)};
-}
+Values DequantizedMatMul(Call& c) { return {RealMatmulSums(c, c[0], c[3]) * MatmulScale(c)}; }
 
 Values DequantizedGemm(Call& c) {
   Tensor y = RealMatmulSums(c, c.Int("transA", 0) ? c[0].t() : c[0],

@@ -21,7 +21,7 @@ using namespace ops;  // NOLINT: the op writer's kit
 
 namespace {
 
-/// What backward passes have added for one weight, as indices and rows.
+/// The gradient of one weight as backward passes have added it: indices and rows.
 struct RowGrads {
   std::mutex mutex;
   std::vector<Tensor> indices, rows;

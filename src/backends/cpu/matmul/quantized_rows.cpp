@@ -99,7 +99,7 @@ struct Tables {
   alignas(64) uint16_t pairs[32];
 };
 
-/// What all rows of weights share.
+/// Inputs that all rows of weights share.
 struct Prepared {
   const QuantizedRowsSpec& spec;
   const QuantizedRowsPointers& p;
