@@ -225,7 +225,7 @@ class Program {
   Address FaultOf(size_t i, const Memory& memory) const;
   /// As RunCommands, and says which command lost the machine.
   void RunWatched(const Memory& memory) const;
-  /// As RunCommands, and writes the times of commands to metrics, or into a trace.
+  /// As RunCommands, and writes the times of commands to metrics, or into a profile.
   void RunTimed(const Memory& memory, const lazy::RunProfile* profile) const;
   std::string NameOfCommand(size_t i) const;
   std::string NameOfGroup(size_t first) const;
