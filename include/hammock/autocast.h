@@ -5,7 +5,7 @@
 ///   Tensor loss;
 ///   {
 ///     AutocastGuard autocast(bf16);
-///     loss = cross_entropy(net(x), y);  // products in bf16, the loss in f32
+///     loss = cross_entropy(net(x), y);  // matmuls in bf16, the loss in f32
 ///   }
 ///   loss.backward();                    // gradients have the dtypes of the parameters
 ///

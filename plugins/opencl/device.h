@@ -16,7 +16,7 @@
 
 #include "device_memory.h"
 #include "kernel_files.h"
-#include "step.h"
+#include "queued_command.h"
 
 namespace opencl {
 

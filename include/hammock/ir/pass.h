@@ -1,7 +1,7 @@
 #pragma once
 /// Passes: named functions from graph to graph, and the one runner of them. A backend lists its own
-/// and runs them on the graph that it is given to compile; they are then printed, verified, profiled
-/// and shown by `hammock dump` like all others.
+/// and runs them on the graph that it is given to compile; they are then printed, verified,
+/// profiled and shown by `hammock dump` like all others.
 
 #include <functional>
 #include <span>
