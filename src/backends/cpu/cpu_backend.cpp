@@ -41,9 +41,6 @@ constinit config::Option<std::string> kText({
 
 using lazy::BackendDevice;
 using lazy::ComputationPtr;
-using reference::FaultHookSet;
-using reference::FaultPoint;
-using reference::MaybeFail;
 
 constexpr const char* kName = "cpu";
 constexpr int8_t kType = 3;
