@@ -16,6 +16,7 @@
 #include "backends/cpu/sized_program.h"
 #include "backends/cpu/thread_pool.h"
 #include "backends/reference/interpreter.h"
+#include "base/never_destroyed.h"
 #include "base/process_exit.h"
 #include "base/profile_file.h"
 #include "hammock/config.h"
@@ -254,8 +255,8 @@ class Backend : public HostBackend {
 }  // namespace cpu
 
 lazy::BackendImplInterface* CpuBackend() {
-  static auto* backend = new cpu::Backend;
-  return backend;
+  static auto& backend = NeverDestroyed<cpu::Backend>();
+  return &backend;
 }
 
 }  // namespace hammock
