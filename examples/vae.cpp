@@ -29,7 +29,7 @@ struct Vae : nn::Module {
   nn::Linear to_pixels = register_module("to_pixels", nn::Linear(kHidden, kPixels));
 };
 
-/// What is lost of the image, and how far the code is from a normal distribution; per image.
+/// The reconstruction loss and the divergence of the code from a normal distribution; per image.
 Tensor Loss(const Vae::Result& result, const Tensor& x) {
   Tensor lost = binary_cross_entropy_with_logits(result.image, x, {}, "sum");
   Tensor far = -0.5 * (1.0 + result.log_variance - square(result.mean) - exp(result.log_variance));

@@ -1,4 +1,4 @@
-// What Python reaches as torch.ops.hammock.*; the package hammock_torch gives it names and docs.
+// The ops torch.ops.hammock.* of Python; the package hammock_torch gives them names and docs.
 
 #include <ATen/core/Dict.h>
 #include <torch/library.h>

@@ -1,5 +1,5 @@
 #pragma once
-/// What the toy backend compiles a graph to: a flat list of instructions over numbered registers.
+/// The toy backend's compiled form of a graph: a flat list of instructions over numbered registers.
 
 #include <hammock/ir/graph.h>
 

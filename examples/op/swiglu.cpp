@@ -9,7 +9,7 @@ using namespace hammock;
 
 namespace {
 
-/// What backends run that do not take the op whole.
+/// The expansion for backends that do not take the op whole.
 std::vector<Tensor> Expand(const ExpandCall& call) {
   Tensor gate = call.in[0], value = call.in[1], beta = call.in[2];
   return {gate * sigmoid(beta * gate) * value};

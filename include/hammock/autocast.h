@@ -5,15 +5,16 @@
 ///   Tensor loss;
 ///   {
 ///     AutocastGuard autocast(bf16);
-///     loss = cross_entropy(net(x), y);  // products in bf16, the loss in f32
+///     loss = cross_entropy(net(x), y);  // matmuls in bf16, the loss in f32
 ///   }
 ///   loss.backward();                    // gradients have the dtypes of the parameters
 ///
-/// What an op gets is in its record (`OpDef::autocast`) and in docs/ops.md: products, convolutions,
-/// attention and recurrent layers get the guard's dtype; logarithms, exponentials, powers, sums,
-/// softmax, norms and losses get f32; some ops that want operands of one dtype get the widest of
-/// theirs; all others take what comes. These are PyTorch's lists. f64 and integers stay as they
-/// are, and so do in-place ops' own tensors. With f16 use an optim::GradScaler as well.
+/// The dtype that an op gets is in its record (`OpDef::autocast`) and in docs/ops.md: matmuls,
+/// convolutions, attention and recurrent layers get the guard's dtype; logarithms, exponentials,
+/// powers, sums, softmax, norms and losses get f32; some ops that want operands of one dtype get
+/// the widest of theirs; all others take what comes. These are PyTorch's lists. f64 and integers
+/// stay as they are, and so do in-place ops' own tensors. With f16 use an optim::GradScaler as
+/// well.
 ///
 /// Casts are recorded like other ops: a parameter that a step uses twice is cast once, since equal
 /// nodes are one. Guards nest; each thread has its own; the backward pass runs without.

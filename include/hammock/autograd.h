@@ -79,7 +79,7 @@ HAMMOCK_API std::vector<Tensor> checkpoint(const TensorsFn& fn, const std::vecto
 
 namespace autograd {
 
-/// What forward hands to backward in a custom function.
+/// Values that forward hands to backward in a custom function.
 class HAMMOCK_API AutogradContext {
  public:
   AutogradContext();

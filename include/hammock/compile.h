@@ -105,7 +105,7 @@ class HAMMOCK_API Replayed {
   std::shared_ptr<State> state_;
 };
 
-/// What `compile` returns: called with the function's arguments, tensors or numbers.
+/// The result of `compile`: called with the function's arguments, tensors or numbers.
 template <class Signature>
 class Compiled;
 

@@ -32,7 +32,7 @@ extern HAMMOCK_API Option<std::string> kCacheDir, kDevice, kFallbackDevice, kFor
     kLogLevel, kMatmulPrecision, kMetricsPercentiles, kSaveTensorsFile, kSaveTensorsFormat,
     kProfileFile;
 
-/// What is known of one option.
+/// A description of one option.
 struct OptionInfo {
   Type type;
   std::string_view name;

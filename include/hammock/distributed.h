@@ -24,7 +24,7 @@
 
 namespace hammock::distributed {
 
-/// What ends a group: one of the two errors below.
+/// The error that ends a group: one of the two below.
 class HAMMOCK_API DistributedError : public ErrorKind<DistributedError, DeviceError> {
  public:
   using ErrorKind::ErrorKind;
@@ -81,7 +81,7 @@ class HAMMOCK_API Group {
   std::shared_ptr<State> state_;
 };
 
-/// What `init` takes from the environment where it is not given.
+/// Arguments of `init`; those that are not given come from the environment.
 struct InitOptions {
   int rank = -1;
   int size = -1;

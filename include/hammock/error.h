@@ -10,8 +10,8 @@
 
 namespace hammock {
 
-/// What went wrong, in a form that programs can test. Numbers never change their meaning; new ones
-/// are added at the end.
+/// The kind of an error, in a form that programs can test. Numbers never change their meaning; new
+/// ones are added at the end.
 enum class ErrorCode : uint16_t {
   kValue = 1,                   ///< an argument has a value that cannot be used
   kShapeMismatch = 2,           ///< shapes do not fit together
@@ -61,7 +61,7 @@ class HAMMOCK_API Error : public std::exception {
 
   ErrorCode code() const noexcept { return code_; }
 
-  /// What is wrong, without location and code.
+  /// The description of the error, without location and code.
   const std::string& message() const noexcept;
 
   /// "file:line" of the user's call, or empty; "file:line in encoder.2" for one inside a module.

@@ -73,11 +73,11 @@ struct HAMMOCK_API GraphInfo {
 /// A function of tensors as one compiled graph, from `extract_compiled_graph`; a call traces
 /// nothing. Copies share the graph, which stays in the cache as long as one of them lives.
 ///
-/// What the function was when captured, it stays: numbers keep their values, and tensors that it
-/// uses without being given them are constants with the data that they had (not copied). Inputs
-/// that it updates in place are updated at every call; inputs that it returns are the arguments
-/// themselves; other outputs share no memory with the arguments. Random ops draw from the default
-/// generator at every call.
+/// The function stays as it was when captured: numbers keep their values, and tensors that it uses
+/// without being given them are constants with the data that they had (not copied). Inputs that it
+/// updates in place are updated at every call; inputs that it returns are the arguments themselves;
+/// other outputs share no memory with the arguments. Random ops draw from the default generator at
+/// every call.
 class HAMMOCK_API CompiledGraph {
  public:
   /// Same number, types and device of inputs as when captured, else ValueError or TypeError. May be
@@ -161,9 +161,9 @@ HAMMOCK_API void sync_multi(const std::vector<Tensor>& tensors, Location at = Lo
 HAMMOCK_API void wait_device_ops(const std::vector<Device>& devices = {},
                                  Location at = Location::current());
 
-/// What is recorded while one lives is one step: its in-place writes happen together or not at all.
-/// Those of an outermost one that an exception leaves are undone. Raises an error that an earlier
-/// step of this thread has left.
+/// Ops that are recorded while one lives are one step: its in-place writes happen together or not
+/// at all. Those of an outermost one that an exception leaves are undone. Raises an error that an
+/// earlier step of this thread has left.
 class HAMMOCK_API StepScope {
  public:
   explicit StepScope(Location at = Location::current());

@@ -35,7 +35,7 @@ struct CompiledPart {
 };
 HAMMOCK_API std::vector<CompiledPart> DescribeCompiled(const Graph& graph, const Device& device);
 
-/// What is known of an op, in words.
+/// A description of an op in words.
 struct OpDescription {
   std::string name;
   std::string schema;

@@ -1,6 +1,6 @@
 #pragma once
-/// What the host of another language does for Hammock: ending waits, as Python does at Ctrl-C, and
-/// collecting garbage.
+/// Callbacks of a host of another language: ending waits, as Python does at Ctrl-C, and collecting
+/// garbage.
 
 #include "hammock/export.h"
 

@@ -40,7 +40,7 @@ HAMMOCK_API LocationId InternLocation(const ForeignPlace& place);
 HAMMOCK_API std::string LocationText(LocationId id);
 /// The dotted path of the innermost module in which it was recorded ("encoder.2.linear"), or empty.
 HAMMOCK_API std::string ModulePath(LocationId id);
-/// What errors say: "file:line in encoder.2.linear"; without the path where there is none.
+/// The text in errors: "file:line in encoder.2.linear"; without the path where there is none.
 HAMMOCK_API std::string WhereText(LocationId id);
 /// The public function that recorded it as a part of its work ("cross_entropy"), or empty.
 HAMMOCK_API std::string CalledOp(LocationId id);
@@ -72,8 +72,8 @@ class Module;
 /// inside of those that are open. Texts are made when someone asks for them.
 class HAMMOCK_API ModuleFrameScope {
  public:
-  /// What a frame is called, "encoder(Encoder)::forward"; `caller` is the module of the frame
-  /// around it, or null.
+  /// The name of a frame, "encoder(Encoder)::forward"; `caller` is the module of the frame around
+  /// it, or null.
   using LabelFn = std::string (*)(const Module& module, const Module* caller,
                                   std::string_view method);
 

@@ -102,7 +102,7 @@ class HAMMOCK_API Gauge {
   std::atomic<int64_t> peak_{0};
 };
 
-/// What a metric knows. Rates and percentiles are of the latest `metrics_samples` samples.
+/// The numbers of a metric. Rates and percentiles are of the latest `metrics_samples` samples.
 struct MetricData {
   Kind kind = Kind::kValue;
   int64_t samples = 0;

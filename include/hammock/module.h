@@ -217,7 +217,7 @@ class HAMMOCK_API Module {
   /// The module that a call of this one goes to after `replace_submodule`; null: itself.
   Module* replacement() const { return replaced_by_.expired() ? nullptr : Replacement(); }
 
-  /// What stands in parentheses where the module is printed, such as its sizes.
+  /// The text in parentheses where the module is printed, such as its sizes.
   virtual std::string extra_repr() const { return ""; }
 
   /// A module of its own with the same values and methods; see the function `clone`, which gives
@@ -240,7 +240,8 @@ class HAMMOCK_API Module {
  protected:
   /// For `clone` alone: a copy of its own of everything but the hooks.
   Module(const Module& other);
-  /// What archives write instead of attributes: ("kind", state). Empty: the module is plain.
+  /// The state that archives write instead of attributes: ("kind", state). Empty: the module is
+  /// plain.
   virtual std::pair<std::string, Any> SavedState() const;
   /// Whether a delegate runs its methods: a trace of a module above it keeps calls of them whole.
   virtual bool IsDelegated() const { return false; }

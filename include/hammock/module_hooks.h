@@ -36,7 +36,7 @@ using BackwardPreHook = std::function<void(Module&, std::vector<Tensor>& grad_ou
 using BackwardHook = std::function<void(Module&, std::vector<Tensor>& grad_inputs,
                                         const std::vector<Tensor>& grad_outputs)>;
 
-/// What happens around the calls of one module.
+/// The hooks of one module.
 struct ModuleHooks;
 
 /// Removes a hook; does nothing once the module is gone. Copies are handles of the same hook.

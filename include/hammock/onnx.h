@@ -103,7 +103,7 @@ struct OperatorRange {
 };
 HAMMOCK_API std::vector<OperatorRange> operators();
 
-/// What a model file has in it, as text for people: producer, opsets, inputs, outputs, the number
+/// A description of a model file, as text for people: producer, opsets, inputs, outputs, the number
 /// of parameters, how often each operator occurs and which are missing.
 HAMMOCK_API std::string describe(const std::string& path, Location at = Location::current());
 

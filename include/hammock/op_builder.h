@@ -1,5 +1,5 @@
 #pragma once
-/// What the writer of an op includes: recording nodes, boxing a typed function, wrapping scalars.
+/// The header for writers of ops: recording nodes, boxing a typed function, wrapping scalars.
 ///
 ///   Tensor log1p(const Tensor& x, Location at) { return Apply(kLog1p, at, {x}); }
 ///   Tensor softmax(const Tensor& x, int64_t dim, Location at) {

@@ -27,7 +27,7 @@
 /// so a library that declares one must not be unloaded.
 namespace hammock::config {
 
-/// What an option's owner says of it. T is bool, int64_t or std::string.
+/// The description of an option by its owner. T is bool, int64_t or std::string.
 template <class T>
 struct OptionSpec {
   std::string_view name;  ///< `owner.name`; those of Hammock itself have no owner

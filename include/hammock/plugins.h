@@ -32,7 +32,7 @@ HAMMOCK_API Plugin Load(const std::string& path);
 HAMMOCK_API Plugin Register(const HammockPlugin* (*entry)(const HammockHost* host),
                             const std::string& source);
 
-/// Those that were registered so far, in order.
+/// The plug-ins that were registered so far, in order.
 HAMMOCK_API std::vector<Plugin> Loaded();
 
 }  // namespace hammock::plugins

@@ -1,5 +1,5 @@
 #pragma once
-/// What a process did, and when.
+/// A profile: a file of the work of a process, and when it was done.
 ///
 ///   profile::Start("run.json");          // or the option `profile_file`
 ///   {
@@ -84,7 +84,7 @@ HAMMOCK_API void Mark(std::string_view name, const char* category = "program");
 
 }  // namespace profile
 
-/// What happened in a stretch of a program, on all threads.
+/// Counts of the work in a stretch of a program, on all threads.
 struct HAMMOCK_API ActivityTotals {
   int64_t steps = 0;            ///< mark_step
   int64_t graphs_compiled = 0;  ///< cache misses

@@ -142,7 +142,7 @@ HAMMOCK_API SparseTensor add(const SparseTensor& a, const SparseTensor& b, const
 /// large the weight is.
 HAMMOCK_API Tensor embedding(const Tensor& input, const Tensor& weight,
                              std::optional<int64_t> padding_idx = std::nullopt, HAMMOCK_AT);
-/// What backward passes have added since the last clear_grad; not coalesced.
+/// The gradient that backward passes have added since the last clear_grad; not coalesced.
 HAMMOCK_API std::optional<SparseTensor> grad(const Tensor& weight, HAMMOCK_AT);
 HAMMOCK_API void clear_grad(const Tensor& weight);
 

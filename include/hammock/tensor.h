@@ -108,7 +108,7 @@ class HAMMOCK_API Tensor {
   Tensor& requires_grad_(bool requires_grad = true, Location at = Location::current());
   /// Whether it was made by the user rather than by an op whose history is kept.
   bool is_leaf(Location at = Location::current()) const;
-  /// What `backward` has accumulated; undefined if nothing.
+  /// The gradient that `backward` has accumulated; undefined if there is none.
   Tensor grad(Location at = Location::current()) const;
   void set_grad(const Tensor& grad, Location at = Location::current());
   /// Keeps the gradient of a tensor that is not a leaf as well.

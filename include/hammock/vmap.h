@@ -47,7 +47,7 @@ HAMMOCK_API std::vector<Tensor> MapOver(const TensorsFn& fn, const std::vector<T
                                         const VmapOptions& options,
                                         Location at = Location::current());
 
-/// What `vmap` returns: called with tensors as the function is.
+/// The result of `vmap`: called with tensors as the function is.
 template <class Fn>
 class Vmapped {
  public:

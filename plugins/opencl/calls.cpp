@@ -41,11 +41,11 @@ void CallBuilder::Run(const Parameters& parameters, const std::string& body,
                       std::vector<Argument> arguments, std::vector<int64_t> numbers,
                       const Sizes& sizes) {
   sources.push_back(MakeKernel(parameters, body));
-  steps.push_back({.kernel = sources.back().name,
-                   .arguments = std::move(arguments),
-                   .numbers = std::move(numbers),
-                   .global = sizes.global,
-                   .local = sizes.local});
+  queued.push_back({.kernel = sources.back().name,
+                    .arguments = std::move(arguments),
+                    .numbers = std::move(numbers),
+                    .global = sizes.global,
+                    .local = sizes.local});
 }
 
 void CallBuilder::RunEach(int64_t count, const Parameters& parameters, const std::string& body,
@@ -59,11 +59,11 @@ void CallBuilder::RunEach(int64_t count, const Parameters& parameters, const std
       {{(static_cast<size_t>(count) + kGroup - 1) / kGroup * kGroup, 1, 1}, {kGroup, 1, 1}});
 }
 
-void CallBuilder::RunOnHost(const Argument& from, const Argument& to, HostStep host) {
-  Step step;
-  step.arguments = {from, to};
-  step.host = std::move(host);
-  steps.push_back(std::move(step));
+void CallBuilder::RunOnHost(const Argument& from, const Argument& to, HostCommand host) {
+  QueuedCommand item;
+  item.arguments = {from, to};
+  item.host = std::move(host);
+  queued.push_back(std::move(item));
 }
 
 void CallBuilder::FindFault(const Argument& fault, const Argument& from, DType dtype) {
@@ -114,7 +114,7 @@ void CallBuilder::CopyWhole(const Argument& from, const Argument& to, int64_t by
   if (bytes == 0) return;
   const int64_t word = bytes % 4 == 0 ? 4 : 1;
   Copy({bytes / word}, word, from, {0, {1}}, to, {0, {1}});
-  steps.back().copies = true;
+  queued.back().copies = true;
 }
 
 const CallEntry* FindCall(const std::string& op) {

@@ -1,6 +1,6 @@
 #pragma once
 /// Calls: nodes that no kernel of the loop IR holds, by kernels of this plug-in. A call writes its
-/// steps through a CallBuilder.
+/// commands through a CallBuilder.
 
 #include <hammock/compiler/scalar_text.h>
 #include <hammock/compiler/schedule.h>
@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "step.h"
+#include "queued_command.h"
 
 namespace opencl {
 
@@ -40,7 +40,7 @@ class CallBuilder {
   /// The call may fail: the place for `note_fault`.
   Argument Fault(FaultText text);
 
-  // ---- Steps
+  // ---- Commands
   using Parameters = std::vector<std::pair<std::string, std::string>>;
   struct Sizes {
     std::array<size_t, 3> global, local;
@@ -50,7 +50,7 @@ class CallBuilder {
   /// With a work-item for each i < count; `body` may use `i`.
   void RunEach(int64_t count, const Parameters& parameters, const std::string& body,
                std::vector<Argument> arguments, std::vector<int64_t> numbers = {});
-  void RunOnHost(const Argument& from, const Argument& to, HostStep host);
+  void RunOnHost(const Argument& from, const Argument& to, HostCommand host);
   /// The number behind a fault at an element of `from`.
   void FindFault(const Argument& fault, const Argument& from, hammock::DType dtype);
 
@@ -64,7 +64,7 @@ class CallBuilder {
   /// All bytes, unless they are there already.
   void CopyWhole(const Argument& from, const Argument& to, int64_t bytes);
 
-  std::vector<Step> steps;
+  std::vector<QueuedCommand> queued;
   std::vector<KernelSource> sources;
   int64_t scratch_bytes = 0;
   std::optional<FaultText> fault;

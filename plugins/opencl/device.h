@@ -16,7 +16,7 @@
 
 #include "device_memory.h"
 #include "kernel_files.h"
-#include "step.h"
+#include "queued_command.h"
 
 namespace opencl {
 
@@ -36,7 +36,7 @@ class Device {
   bool has_f64() const { return has_f64_; }
   /// How many pointers a kernel may have.
   size_t most_pointers() const { return most_pointers_; }
-  /// What a saved kernel depends on.
+  /// A text of the device's properties that a saved kernel depends on.
   std::string Fingerprint() const;
 
   // ---- Kernels. Those that are not known yet, here or in files, are compiled together.

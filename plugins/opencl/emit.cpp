@@ -354,22 +354,22 @@ size_t RoundedUp(int64_t extent, size_t to) {
 }
 
 /// Few group sizes, since drivers compile a kernel for each.
-void SetMapSizes(int64_t along, int64_t others, Step& step) {
-  step.local = along >= 4096 ? std::array<size_t, 3>{256, 1, 1}
+void SetMapSizes(int64_t along, int64_t others, QueuedCommand& item) {
+  item.local = along >= 4096 ? std::array<size_t, 3>{256, 1, 1}
                : along >= 32 ? std::array<size_t, 3>{64, 1, 1}
                              : std::array<size_t, 3>{4, 16, 1};
-  step.global = {RoundedUp(along, step.local[0]), RoundedUp(others, step.local[1]), 1};
+  item.global = {RoundedUp(along, item.local[0]), RoundedUp(others, item.local[1]), 1};
 }
 
-void SetRowSizes(const Launch& launch, int64_t threads, Step& step) {
+void SetRowSizes(const Launch& launch, int64_t threads, QueuedCommand& item) {
   const auto items = static_cast<size_t>(threads), lines = kGroup / items;
   const size_t all_lines = RoundedUp(LinesOf(launch), lines);
   if (launch.kernel->lanes_along_rows) {
-    step.local = {lines, items, 1};
-    step.global = {all_lines, items, 1};
+    item.local = {lines, items, 1};
+    item.global = {all_lines, items, 1};
   } else {
-    step.local = {items, lines, 1};
-    step.global = {items, all_lines, 1};
+    item.local = {items, lines, 1};
+    item.global = {items, all_lines, 1};
   }
 }
 
@@ -380,40 +380,40 @@ KernelSource EmitKernel(const Kernel& kernel, int outer_dims, KernelKind kind,
   return Emitter(kernel, outer_dims, kind, scalars).Make();
 }
 
-Step MakeStep(const Launch& launch, const KernelSource& source) {
+QueuedCommand MakeQueuedCommand(const Launch& launch, const KernelSource& source) {
   const Kernel& kernel = *launch.kernel;
-  Step step;
-  step.kernel = source.name;
+  QueuedCommand item;
+  item.kernel = source.name;
   const int64_t lines = LinesOf(launch);
   const auto threads = static_cast<int64_t>(
       std::bit_ceil(static_cast<uint64_t>(std::clamp<int64_t>(launch.columns, 1, kGroup))));
-  step.numbers = {launch.columns, launch.rows, lines, threads};
-  step.numbers.insert(step.numbers.end(), launch.outer.begin(), launch.outer.end());
+  item.numbers = {launch.columns, launch.rows, lines, threads};
+  item.numbers.insert(item.numbers.end(), launch.outer.begin(), launch.outer.end());
   int64_t scratch = 0;
   for (size_t i = 0; i < kernel.accesses.size(); ++i) {
     const Access& access = kernel.accesses[i];
     const AccessMap& map = launch.maps[i];
-    step.numbers.insert(step.numbers.end(), {map.offset, map.row, map.column});
+    item.numbers.insert(item.numbers.end(), {map.offset, map.row, map.column});
     for (size_t d = 0; d < launch.outer.size(); ++d) {
-      step.numbers.push_back(d < map.outer.size() ? map.outer[d] : 0);
+      item.numbers.push_back(d < map.outer.size() ? map.outer[d] : 0);
     }
     if (access.kind == Access::Kind::kBuffer) {
-      step.arguments.push_back({Argument::Kind::kBuffer, map.buffer, 0});
+      item.arguments.push_back({Argument::Kind::kBuffer, map.buffer, 0});
     } else if (access.kind == Access::Kind::kScratch) {
-      step.arguments.push_back({Argument::Kind::kScratch, {}, scratch});
+      item.arguments.push_back({Argument::Kind::kScratch, {}, scratch});
       scratch += AlignedBytes(launch, access);
     }
   }
   if (!Maps(kernel)) {
-    SetRowSizes(launch, threads, step);
+    SetRowSizes(launch, threads, item);
   } else if (kernel.lanes_along_rows) {
-    SetMapSizes(lines, launch.columns, step);
+    SetMapSizes(lines, launch.columns, item);
   } else {
-    SetMapSizes(launch.columns, lines, step);
+    SetMapSizes(launch.columns, lines, item);
   }
   // A kernel that reduces nothing still has results.
-  if (lines == 0 || (Maps(kernel) && launch.columns == 0)) step.global = {0, 0, 0};
-  return step;
+  if (lines == 0 || (Maps(kernel) && launch.columns == 0)) item.global = {0, 0, 0};
+  return item;
 }
 
 int64_t ScratchBytes(const Launch& launch) {

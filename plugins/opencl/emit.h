@@ -9,7 +9,7 @@
 #include <hammock/compiler/kernel.h>
 #include <hammock/compiler/scalar_text.h>
 
-#include "step.h"
+#include "queued_command.h"
 
 namespace opencl {
 
@@ -23,7 +23,8 @@ KernelSource EmitKernel(const hammock::compiler::Kernel& kernel, int outer_dims,
                         hammock::compiler::ScalarText& scalars);
 
 /// A launch without elements has a global size of 0.
-Step MakeStep(const hammock::compiler::Launch& launch, const KernelSource& source);
+QueuedCommand MakeQueuedCommand(const hammock::compiler::Launch& launch,
+                                const KernelSource& source);
 
 /// Memory for values that stages of a kernel pass to later ones.
 int64_t ScratchBytes(const hammock::compiler::Launch& launch);

@@ -26,8 +26,8 @@ struct Matrices {
 
 Argument Doubles(CallBuilder& call, int64_t count) { return call.Scratch(count * 8); }
 
-/// What may be wrong with a matrix: numbers from 1, below `kinds`. The kernel sets `wrong` of each
-/// matrix to i * kinds + number, and notes the fault.
+/// The faults that a matrix may have: numbers from 1, below `kinds`. The kernel sets `wrong` of
+/// each matrix to i * kinds + number, and notes the fault.
 struct MatrixFault {
   Argument place, wrong;
 

@@ -45,24 +45,24 @@ Program::Program(const Graph& graph, Device& device)
                                                 /*epilogues=*/false)),
       sources_(hammock::compiler::FindOutputSources(schedule_)) {
   hammock::compiler::ShowSchedule("schedule", graph_, schedule_);
-  MakeSteps();
+  PrepareCommands();
   plan_ = hammock::compiler::PlanMemory(schedule_, scratch_);
   if (packed_) PackMemory();
-  donations_ = can_fail() || packed_ || HasHostSteps()
+  donations_ = can_fail() || packed_ || HasHostCommands()
                    ? hammock::compiler::DonationPlan(schedule_.outputs.size())
                    : hammock::compiler::DonationPlan(graph_, schedule_, {});
   PlaceNumbers();
 }
 
-bool Program::HasHostSteps() const {
-  auto on_host = [](const Step& step) { return step.host.run != nullptr; };
+bool Program::HasHostCommands() const {
+  auto on_host = [](const QueuedCommand& item) { return item.host.run != nullptr; };
   return std::ranges::any_of(
-      steps_, [&](const auto& steps) { return std::ranges::any_of(steps, on_host); });
+      queued_, [&](const auto& items) { return std::ranges::any_of(items, on_host); });
 }
 
 // ---- Preparation
 
-void Program::MakeSteps() {
+void Program::PrepareCommands() {
   for (const Command& command : schedule_.commands) {
     size_t pointers = 0;
     if (!command.is_call()) {
@@ -75,7 +75,7 @@ void Program::MakeSteps() {
   }
   hammock::compiler::ScalarText scalars(kOpenClC);
   for (const Command& command : schedule_.commands) {
-    std::vector<Step> steps;
+    std::vector<QueuedCommand> items;
     int64_t scratch = 0;
     if (command.is_call()) {
       const CallEntry* entry = FindCall(graph_[command.node].op->info().name);
@@ -86,15 +86,15 @@ void Program::MakeSteps() {
       }
       CallBuilder call(graph_, schedule_, command.node, scalars);
       entry->make(call);
-      for (Step& step : call.steps) {
-        for (Argument& argument : step.arguments) {
+      for (QueuedCommand& item : call.queued) {
+        for (Argument& argument : item.arguments) {
           if (argument.kind == Argument::Kind::kFaults) {
             argument.offset = static_cast<int64_t>(faults_.size()) * kFaultBytes;
           }
         }
       }
       if (call.fault) faults_.push_back({*call.fault, graph_[command.node].origin});
-      steps = std::move(call.steps);
+      items = std::move(call.queued);
       scratch = call.scratch_bytes;
       kernels_.insert(kernels_.end(), call.sources.begin(), call.sources.end());
     } else {
@@ -102,14 +102,14 @@ void Program::MakeSteps() {
                                .one_pointer = packed_};
       kernels_.push_back(EmitKernel(*command.launch.kernel,
                                     static_cast<int>(command.launch.outer.size()), kind, scalars));
-      steps.push_back(MakeStep(command.launch, kernels_.back()));
-      steps.back().one_pointer = packed_;
+      items.push_back(MakeQueuedCommand(command.launch, kernels_.back()));
+      items.back().one_pointer = packed_;
       scratch = ScratchBytes(command.launch);
     }
-    std::erase_if(steps, [](const Step& step) {
-      return step.global[0] == 0 || step.global[1] == 0 || step.global[2] == 0;
+    std::erase_if(items, [](const QueuedCommand& item) {
+      return item.global[0] == 0 || item.global[1] == 0 || item.global[2] == 0;
     });
-    steps_.push_back(std::move(steps));
+    queued_.push_back(std::move(items));
     scratch_.push_back(scratch);
   }
   device_.Compile(scalars.Functions(), kernels_);
@@ -127,7 +127,7 @@ void Program::PackMemory() {
   for (BufferId buffer : schedule_.outputs) place(buffer);
 }
 
-/// One buffer holds the numbers of all steps; they are the same in every run.
+/// One buffer holds the numbers of all commands; they are the same in every run.
 void Program::PlaceNumbers() {
   BufferMap<Place> buffers(schedule_.buffers.size());
   const std::vector<Place> inputs(packed_ ? 0 : schedule_.inputs.size());
@@ -135,15 +135,15 @@ void Program::PlaceNumbers() {
   hammock::compiler::SetBuffers<Place>(schedule_, plan_, sources_, inputs, outputs, Place(),
                                        buffers);
   std::vector<int64_t> numbers;
-  for (size_t c = 0; c < steps_.size(); ++c) {
+  for (size_t c = 0; c < queued_.size(); ++c) {
     launches_.emplace_back();
-    for (const Step& step : steps_[c]) {
-      const CompiledKernel* kernel = step.host.run ? nullptr : &device_.Find(step.kernel);
+    for (const QueuedCommand& item : queued_[c]) {
+      const CompiledKernel* kernel = item.host.run ? nullptr : &device_.Find(item.kernel);
       launches_.back().push_back({kernel, static_cast<int64_t>(numbers.size())});
-      for (const Argument& argument : step.arguments) {
+      for (const Argument& argument : item.arguments) {
         numbers.push_back(PlaceOf(argument, c, buffers, Place(), Place()).offset);
       }
-      numbers.insert(numbers.end(), step.numbers.begin(), step.numbers.end());
+      numbers.insert(numbers.end(), item.numbers.begin(), item.numbers.end());
     }
   }
   if (numbers.empty()) return;
@@ -174,11 +174,11 @@ void Program::Copy(const Place& from, const Place& to, int64_t bytes) const {
         "clEnqueueCopyBuffer");
 }
 
-void Program::Start(const Step& step, const Launch& launch, size_t command,
+void Program::Start(const QueuedCommand& item, const Launch& launch, size_t command,
                     const BufferMap<Place>& buffers, Place arena, Place faults) const {
-  if (step.copies) {
-    const Place from = PlaceOf(step.arguments[0], command, buffers, arena, faults);
-    const Place to = PlaceOf(step.arguments[1], command, buffers, arena, faults);
+  if (item.copies) {
+    const Place from = PlaceOf(item.arguments[0], command, buffers, arena, faults);
+    const Place to = PlaceOf(item.arguments[1], command, buffers, arena, faults);
     if (from.memory == to.memory && from.offset == to.offset) return;
   }
   const cl_kernel kernel = launch.kernel->function.get();
@@ -189,20 +189,20 @@ void Program::Start(const Step& step, const Launch& launch, size_t command,
   const cl_long first = launch.first;
   set(0, sizeof(numbers), &numbers);
   set(1, sizeof(first), &first);
-  const size_t pointers = step.one_pointer ? 1 : step.arguments.size();
+  const size_t pointers = item.one_pointer ? 1 : item.arguments.size();
   for (size_t i = 0; i < pointers; ++i) {
-    const cl_mem memory = step.one_pointer
+    const cl_mem memory = item.one_pointer
                               ? arena.memory
-                              : PlaceOf(step.arguments[i], command, buffers, arena, faults).memory;
+                              : PlaceOf(item.arguments[i], command, buffers, arena, faults).memory;
     set(static_cast<cl_uint>(2 + i), sizeof(memory), &memory);
   }
-  Check(clEnqueueNDRangeKernel(device_.queue(), kernel, 3, nullptr, step.global.data(),
-                               step.local.data(), 0, nullptr, nullptr),
+  Check(clEnqueueNDRangeKernel(device_.queue(), kernel, 3, nullptr, item.global.data(),
+                               item.local.data(), 0, nullptr, nullptr),
         "clEnqueueNDRangeKernel");
 }
 
 /// The device has done all before it when the host reads.
-void Program::RunOnHost(const HostStep& host, const hammock::lazy::RunContext& context,
+void Program::RunOnHost(const HostCommand& host, const hammock::lazy::RunContext& context,
                         const Place& from, const Place& to) const {
   std::vector<char> in(static_cast<size_t>(host.in_bytes)),
       out(static_cast<size_t>(host.out_bytes));
@@ -274,18 +274,18 @@ Program::Run Program::Enqueue(const std::vector<BlockPtr>& inputs, const std::ve
       Copy(in[i], buffers[schedule_.inputs[i]], inputs[i]->bytes);
     }
   }
-  for (size_t c = 0; c < steps_.size(); ++c) {
-    for (size_t s = 0; s < steps_[c].size(); ++s) {
-      const Step& step = steps_[c][s];
-      if (!step.host.run) {
-        Start(step, launches_[c][s], c, buffers, arena_place, faults_place);
+  for (size_t c = 0; c < queued_.size(); ++c) {
+    for (size_t s = 0; s < queued_[c].size(); ++s) {
+      const QueuedCommand& item = queued_[c][s];
+      if (!item.host.run) {
+        Start(item, launches_[c][s], c, buffers, arena_place, faults_place);
         continue;
       }
       lock.unlock();                          // it may wait for other threads
       if (faults) RaiseFaultsSoFar(*faults);  // other ranks must not get what a failed call left
-      RunOnHost(step.host, context,
-                PlaceOf(step.arguments[0], c, buffers, arena_place, faults_place),
-                PlaceOf(step.arguments[1], c, buffers, arena_place, faults_place));
+      RunOnHost(item.host, context,
+                PlaceOf(item.arguments[0], c, buffers, arena_place, faults_place),
+                PlaceOf(item.arguments[1], c, buffers, arena_place, faults_place));
       lock.lock();
     }
   }

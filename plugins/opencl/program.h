@@ -64,19 +64,19 @@ class Program {
     Place operator+(size_t bytes) const { return {memory, offset + static_cast<int64_t>(bytes)}; }
   };
 
-  bool HasHostSteps() const;  ///< which may fail when others have run
-  void MakeSteps();
+  bool HasHostCommands() const;  ///< which may fail when others have run
+  void PrepareCommands();
   void PackMemory();
   void PlaceNumbers();
   Place PlaceOf(const Argument& argument, size_t command,
                 const hammock::compiler::BufferMap<Place>& buffers, Place arena,
                 Place faults) const;
   void Copy(const Place& from, const Place& to, int64_t bytes) const;
-  void RunOnHost(const HostStep& host, const hammock::lazy::RunContext& context, const Place& from,
-                 const Place& to) const;
+  void RunOnHost(const HostCommand& host, const hammock::lazy::RunContext& context,
+                 const Place& from, const Place& to) const;
   void Raise(const std::vector<int64_t>& faults) const;  ///< the first one, if there is any
   void RaiseFaultsSoFar(const Block& faults) const;
-  void Start(const Step& step, const Launch& launch, size_t command,
+  void Start(const QueuedCommand& item, const Launch& launch, size_t command,
              const hammock::compiler::BufferMap<Place>& buffers, Place arena, Place faults) const;
 
   Device& device_;
@@ -85,8 +85,8 @@ class Program {
   hammock::compiler::MemoryPlan plan_;
   hammock::compiler::DonationPlan donations_;
   std::vector<hammock::compiler::OutputSource> sources_;
-  bool packed_ = false;                   // inputs and outputs are copied from and to the arena
-  std::vector<std::vector<Step>> steps_;  // by command
+  bool packed_ = false;  // inputs and outputs are copied from and to the arena
+  std::vector<std::vector<QueuedCommand>> queued_;  // by command of the schedule
   std::vector<std::vector<Launch>> launches_;
   std::vector<int64_t> scratch_;  // by command
   std::vector<CallFault> faults_;

@@ -42,7 +42,7 @@ TensorsFn FunctionOf(nb::handle callable, const char* what) {
   };
 }
 
-/// What the tape holds of a custom function.
+/// The Python function that the tape holds for a custom function.
 class PythonBackward : public Object {
  public:
   explicit PythonBackward(nb::handle function) : function(Keep(function)) {}

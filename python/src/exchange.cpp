@@ -208,7 +208,7 @@ dlpack::DataType DLPackType(DType dtype) {
   return {code, static_cast<uint8_t>(info.bits), 1};
 }
 
-/// What an exported array points to.
+/// The memory, sizes and strides that an exported array points to.
 struct Export {
   HostTensor host;
   Dims sizes, strides;

@@ -207,7 +207,7 @@ nb::list Nodes(const Program& self, const std::string& method) {
   return nodes;
 }
 
-/// What each input of the graph is: an argument's number, a name of the state, or a tensor.
+/// The inputs of the graph, each as an argument's number, a name of the state, or a tensor.
 nb::list Inputs(const Program& self, const std::string& method) {
   const GraphBody& body = self.module->graph_body(method);
   nb::list inputs;

@@ -35,7 +35,7 @@ struct Instruction {
   bool operator==(const Instruction&) const = default;
 };
 
-/// What is known of an instruction. `code` is kept alive by KeepCode.
+/// A known instruction and its location. `code` is kept alive by KeepCode.
 struct Known {
   Instruction instruction;
   LocationId id = 0;

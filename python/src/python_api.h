@@ -1,5 +1,5 @@
 #pragma once
-/// What every file of the extension includes: Python, nanobind, and Hammock's tensors.
+/// The header of every file of the extension: Python, nanobind, and Hammock's tensors.
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>

@@ -15,15 +15,17 @@
 
 namespace hammock {
 
-/// What an entry saves: those of its operands, then of its results, that the gradient reads.
+/// The values that an entry saves: its operands, then its results, as far as the gradient reads
+/// them.
 using SavedValues = std::vector<Value>;
 
 /// Shared by the entries of a region.
 class CheckpointRecord : public std::enable_shared_from_this<CheckpointRecord> {
  public:
   CheckpointRecord(TensorsFn fn, const std::vector<Tensor>& inputs);
-  /// What entry `number` saves; traces the region again if it must. `grads` are those that arrive
-  /// at the entry: the region is not computed before they are, nor taken for the first one.
+  /// The values that entry `number` saves; traces the region again if it must. `grads` are those
+  /// that arrive at the entry: the region is not computed before they are, nor taken for the first
+  /// one.
   SavedValues Restore(size_t number, const std::vector<Tensor>& grads);
 
  private:

@@ -13,7 +13,7 @@ namespace hammock {
 
 namespace {
 
-/// What is known of an entry during one backward pass.
+/// The state of an entry during one backward pass.
 struct Visit {
   TapeEntry* entry = nullptr;  // borrowed
   size_t first = 0;            // of its results among all gradients
@@ -132,7 +132,7 @@ class Pass {
   void Step(const Visit& visit, std::vector<Tensor>& results) {
     TapeEntry& entry = *visit.entry;
     if (!visit.wanted || !visit.reached) return;
-    // What the gradient traces belongs to the line of the op it differentiates.
+    // Ops that the gradient traces get the line of the op that it differentiates.
     LocationId line = entry.location ? entry.location : tls_location;
     if (ChecksValues()) [[unlikely]]
       line = GradientLocation(line, entry.name(), tls_location);

@@ -19,8 +19,8 @@ namespace hammock {
 
 namespace {
 
-/// What calls of an op have in common, as far as gradients go, if they have the same attributes and
-/// types and the same operands are differentiated. Shared by their entries; never changes.
+/// The gradient of an op for calls with the same attributes and types in which the same operands
+/// are differentiated. Shared by the entries of these calls; never changes.
 class Signature {
  public:
   /// `alike` is null, or a signature whose gradient reads the same values.
@@ -276,7 +276,7 @@ class OpEntry : public TapeEntry {
   bool released_ = false;
 };
 
-/// Those that a thread has met.
+/// The signatures that a thread has met.
 struct Signatures {
   struct HashOf {
     size_t operator()(const Hash128& hash) const { return static_cast<size_t>(hash.lo); }

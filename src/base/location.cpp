@@ -29,7 +29,7 @@ namespace {
 constexpr char kSeparator = '\x1f';
 constexpr char kOpSeparator = '\x1e';
 
-// What the build calls the directory of the library's own sources.
+// The prefix that the build gives to paths of the library's own sources.
 constexpr std::string_view kOwnSources = HAMMOCK_SOURCE_PREFIX;
 
 struct Table {
@@ -107,7 +107,7 @@ using Cache = std::array<CacheEntry, 256>;
 
 }  // namespace
 
-/// What this file does with open frames.
+/// Functions of this file that read the private members of open frames.
 struct OpenModules {
   /// The user's line where a method was called, if the program has one: calls inside of Hammock's
   /// own code are passed over.

@@ -45,8 +45,8 @@ LocationId InsideFrame(LocationId id, const ModuleFrame& frame);
 /// The same place and frames, recorded as a part of `op`, unless it is a part of one already.
 LocationId AsPartOf(LocationId id, const char* op);
 
-/// What an error that is raised now says of its place: that of the public call in progress, else of
-/// the innermost module call; empty if there is neither.
+/// The location that an error raised now reports: that of the public call in progress, else of the
+/// innermost module call; empty if there is neither.
 std::string CurrentWhere();
 
 /// While one lives, this is the location of what the thread records and raises.

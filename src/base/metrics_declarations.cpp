@@ -34,7 +34,7 @@ std::vector<Declaration> Declarations() {
 
 namespace {
 
-/// What stands before the part of a family's name that varies: `fallback::` of `fallback::<op>`.
+/// The part of a family's name before the part that varies: `fallback::` of `fallback::<op>`.
 std::string_view FixedPart(std::string_view name) { return name.substr(0, name.find('<')); }
 
 /// The present name of a metric that was renamed, alone or with its family; else empty.

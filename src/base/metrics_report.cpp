@@ -70,7 +70,7 @@ std::vector<std::string> PresentNames(const std::vector<std::string>& patterns) 
   return names;
 }
 
-/// What a report shows, copied, so that it is formatted without the lock.
+/// A copy of the values that a report shows, so that it is formatted without the lock.
 struct Snapshot {
   std::vector<std::pair<std::string, int64_t>> counters;
   std::vector<std::pair<std::string, const Gauge*>> gauges;

@@ -33,7 +33,7 @@ bool IsAmong(std::string_view choices, std::string_view value) {
   }
 }
 
-/// What would be right, where the option does not take a text.
+/// A description of the values that are allowed, where the option does not take this one.
 std::optional<std::string> Expected(const AnyOption& option, std::string_view value) {
   if (!option.choices.empty() && !IsAmong(option.choices, value)) {
     return "one of " + std::string(option.choices);

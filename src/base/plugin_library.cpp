@@ -6,6 +6,8 @@
 #include <filesystem>
 #include <vector>
 
+#include "base/throw.h"
+
 namespace hammock {
 namespace {
 
@@ -35,6 +37,10 @@ std::vector<std::string> Candidates(const std::string& setting, const char* file
 }
 
 }  // namespace
+
+void PluginLibrary::Opened::ThrowAbsent(const char* user) const {
+  Throw<NotSupported>(ErrorCode::kNotSupported, "{}: {}", user, reason);
+}
 
 // Never closed: threads may be inside, and not every library survives it.
 PluginLibrary::Opened PluginLibrary::OpenFile(const std::string& path) const {

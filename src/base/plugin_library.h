@@ -7,6 +7,9 @@
 #include <mutex>
 #include <string>
 
+#include "base/never_destroyed.h"
+#include "hammock/option.h"
+
 namespace hammock {
 
 /// A plug-in that exports one function, which returns one table that begins with its `abi`.
@@ -26,6 +29,14 @@ class PluginLibrary {
   struct Opened {
     const void* table = nullptr;
     std::string reason;  ///< why there is none
+
+    /// The table; NotSupported in the name of `user` ("gloo") if there is none.
+    template <class Table>
+    const Table& TableFor(const char* user) const {
+      if (!table) ThrowAbsent(user);
+      return *static_cast<const Table*>(table);
+    }
+    [[noreturn]] void ThrowAbsent(const char* user) const;
   };
   /// `setting` is a path; empty: the file beside this library, or where the system finds it. Tried
   /// once for each setting; a library that was opened stays.
@@ -44,5 +55,12 @@ class PluginLibrary {
   std::mutex mutex_;
   std::map<std::string, Opened> tried_;
 };
+
+/// The plug-in that `spec` describes, from the file that the option names. One call site a plug-in.
+template <auto& file_option>
+const PluginLibrary::Opened& OpenPlugin(const PluginSpec& spec) {
+  static auto& plugin = NeverDestroyed<PluginLibrary>(spec);
+  return plugin.Open(config::Get<file_option>());
+}
 
 }  // namespace hammock

@@ -1,5 +1,5 @@
 #pragma once
-/// What the library does when its process ends by exit() or a return from main.
+/// The end of a process by exit() or by a return from main, as the library handles it.
 ///
 /// Note [Exit]: exit() destroys the thread_local objects of its thread, then calls exit handlers,
 /// those registered last first. Static objects of libraries, oneDNN's among them, are destroyed by
@@ -66,8 +66,8 @@ void AwaitEndIfCancelled(const Error& error);
 /// A computation that runs on this thread.
 class Run {
  public:
-  /// What was asked for before the exit is cancelled by it, what destructors and other threads ask
-  /// for later is not.
+  /// Exit cancels runs that were asked for before it, not those that destructors and other threads
+  /// ask for later.
   explicit Run(bool before_exit = !Begun());
   ~Run();
   Run(const Run&) = delete;

@@ -29,7 +29,7 @@ void WriteInstant(const char* category, std::string_view name, std::string_view 
 void WriteCounter(std::string_view name, std::string_view args);
 /// Bytes of a device ("cpu:0") in use now, and at the highest point of the run that is under way.
 void WriteMemory(std::string_view device, int64_t in_use, int64_t planned);
-/// What viewers of profiles ignore and `hammock report` reads.
+/// Writes an entry that viewers of profiles ignore and `hammock report` reads.
 void WriteMetadata(std::string_view name, std::string_view args);
 
 /// When a span of this thread began or ended last. What spans several calls has to be cut there,

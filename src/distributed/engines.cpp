@@ -32,31 +32,28 @@ constinit config::Option<std::string> kMpiPlugin({
 });
 
 const PluginLibrary::Opened& OpenedGloo() {
-  static auto& plugin = NeverDestroyed<PluginLibrary>(PluginSpec{
+  return OpenPlugin<kGlooPlugin>({
       .file = "libhammock-gloo.so",
       .entry = HAMMOCK_ENGINE_ENTRY,
       .abi = HAMMOCK_ENGINE_ABI,
       .without = "ranks are not connected without the Gloo plug-in (libgloo-dev; option "
                  "distributed.gloo_plugin)",
   });
-  return plugin.Open(config::Get<kGlooPlugin>());
 }
 
 const PluginLibrary::Opened& OpenedMpi() {
-  static auto& plugin = NeverDestroyed<PluginLibrary>(PluginSpec{
+  return OpenPlugin<kMpiPlugin>({
       .file = "libhammock-mpi.so",
       .entry = HAMMOCK_ENGINE_ENTRY,
       .abi = HAMMOCK_ENGINE_ABI,
       .without = "ranks are not connected by MPI without its plug-in (libopenmpi-dev; option "
                  "distributed.mpi_plugin)",
   });
-  return plugin.Open(config::Get<kMpiPlugin>());
 }
 
 std::unique_ptr<Engine> ConnectBy(const char* name, const PluginLibrary::Opened& opened,
                                   const EngineSpec& spec) {
-  if (!opened.table) Throw<NotSupported>(ErrorCode::kNotSupported, "{}: {}", name, opened.reason);
-  return static_cast<const HammockEngineTableV1*>(opened.table)->connect(spec);
+  return opened.TableFor<HammockEngineTableV1>(name).connect(spec);
 }
 
 struct Entry {

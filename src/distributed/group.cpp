@@ -55,7 +55,7 @@ constexpr const char* kDiverged = "diverged";  // a report
 
 std::string Key(const char* what, int rank) { return fmt::format("{}.{}", what, rank); }
 
-/// What ranks exchange before an operation.
+/// The message that ranks exchange before an operation.
 struct Note {
   uint64_t number;
   Hash128 hash;

@@ -29,7 +29,7 @@
 
 namespace hammock::distributed {
 
-/// What a rank is about to do, for those who differ.
+/// A description of a rank's next operation, for errors of ranks that differ.
 struct OperationText {
   std::vector<std::string> collectives;  ///< "all_reduce sum f32[4] [at train.cpp:7]"
   std::vector<std::string> ops;          ///< all ops of the step, likewise

@@ -2,7 +2,6 @@
 
 #include <charconv>
 
-#include "base/never_destroyed.h"
 #include "base/plugin_library.h"
 #include "base/throw.h"
 #include "distributed/file_store.h"
@@ -22,7 +21,7 @@ constinit config::Option<std::string> kRedisPlugin({
 constexpr std::string_view kRedis = "redis://";
 constexpr int kRedisPort = 6379;
 
-/// What `call` of a server's store returns; DeviceError where the server does not answer.
+/// The result of `call` of a server's store; DeviceError where the server does not answer.
 template <class Fn>
 auto Asked(const Fn& call) {
   try {
@@ -50,15 +49,14 @@ class ServerStore : public Store {
 };
 
 std::shared_ptr<Store> OpenRedis(const std::string& where, const std::string& job) {
-  static auto& plugin = NeverDestroyed<PluginLibrary>(PluginSpec{
+  const PluginLibrary::Opened& opened = OpenPlugin<kRedisPlugin>({
       .file = "libhammock-redis.so",
       .entry = HAMMOCK_REDIS_ENTRY,
       .abi = HAMMOCK_REDIS_ABI,
       .without = "ranks cannot meet through a server without its plug-in (libhiredis-dev; option "
                  "distributed.redis_plugin)",
   });
-  const PluginLibrary::Opened& opened = plugin.Open(config::Get<kRedisPlugin>());
-  if (!opened.table) Throw<NotSupported>(ErrorCode::kNotSupported, "redis: {}", opened.reason);
+  const auto& table = opened.TableFor<HammockRedisTableV1>("redis");
   std::string host = where.substr(kRedis.size());
   int port = kRedisPort;
   if (const size_t colon = host.rfind(':'); colon != host.npos) {
@@ -69,9 +67,8 @@ std::shared_ptr<Store> OpenRedis(const std::string& where, const std::string& jo
     }
     host.resize(colon);
   }
-  const auto* table = static_cast<const HammockRedisTableV1*>(opened.table);
   return std::make_shared<ServerStore>(
-      Asked([&] { return table->open(host, port, "hammock/" + job + "/"); }));
+      Asked([&] { return table.open(host, port, "hammock/" + job + "/"); }));
 }
 
 }  // namespace

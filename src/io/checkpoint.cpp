@@ -29,7 +29,7 @@ namespace {
 constexpr char kText[] = "text.";  // before the names of texts
 constexpr char kRng[] = "rng";
 
-/// What an entry of a part is called in the file.
+/// The name of an entry of a part in the file.
 std::string FullName(const std::string& part, const std::string& name) {
   return name.empty() ? part : part + "." + name;
 }
@@ -185,7 +185,7 @@ void Checkpoint::load(const std::string& path, bool strict, Location at) {
       if (text != contents.metadata.end()) *part.text_ = text->second;
       continue;
     }
-    // What the file lacks stays as it is.
+    // Entries that the file lacks stay as they are.
     StateDict entries = EntriesOf(part.name(), values);
     if (entries.empty()) continue;
     if (!strict) entries.merge(part.save_());

@@ -1,5 +1,5 @@
 #pragma once
-/// What makes a safetensors file a checkpoint: two entries of its metadata.
+/// The two entries of metadata that make a safetensors file a checkpoint.
 
 #include <map>
 #include <string>

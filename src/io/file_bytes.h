@@ -11,8 +11,8 @@ namespace hammock::io {
 /// ValueError (kParse) if the file cannot be read.
 std::vector<std::byte> ReadFile(const std::string& path);
 
-/// What a gzip file holds, put into `storage`; other bytes as they are. At most `max_bytes`, beyond
-/// which the file is refused.
+/// The contents of a gzip file, put into `storage`; other bytes as they are. A file of more than
+/// `max_bytes` is refused.
 std::span<const std::byte> Unzipped(std::span<const std::byte> bytes, const std::string& path,
                                     std::vector<std::byte>& storage,
                                     size_t max_bytes = size_t{1} << 34);

@@ -1,5 +1,5 @@
 #pragma once
-/// What boxed values need of Tensor, which is defined above this folder.
+/// The function that boxed values call on Tensor, which is defined above this folder.
 
 #include <string>
 

@@ -7,6 +7,7 @@
 #include <shared_mutex>
 
 #include "base/nearest.h"
+#include "base/never_destroyed.h"
 #include "base/throw.h"
 #include "ir/class_table.h"
 #include "ir/op_registry.h"
@@ -14,7 +15,7 @@
 namespace hammock {
 namespace {
 
-/// What a body of one op leaves on the stack for a boxed result.
+/// Pushes a boxed result onto the stack as the body of an op does: one value for each return.
 void PushResults(Stack& stack, const FunctionSchema& schema, Any result) {
   if (schema.returns().size() == 1) return Push(stack, std::move(result));
   if (schema.returns().empty()) return;
@@ -23,6 +24,10 @@ void PushResults(Stack& stack, const FunctionSchema& schema, Any result) {
 
 class ClassRegistry {
  public:
+  explicit ClassRegistry(std::vector<ClassDef> defs) {
+    for (ClassDef& def : defs) Add(std::move(def));
+  }
+
   void Add(ClassDef def) {
     size_t dot = def.name.rfind('.');
     if (dot == std::string::npos || dot == 0 || dot + 1 == def.name.size()) {
@@ -65,14 +70,9 @@ class ClassRegistry {
   std::deque<ClassDef> defs_;
 };
 
-// Never destroyed: classes are used until the process ends.
 ClassRegistry& Classes() {
-  static auto* registry = [] {
-    auto* filled = new ClassRegistry;
-    for (ClassDef& def : InTreeClasses()) filled->Add(std::move(def));
-    return filled;
-  }();
-  return *registry;
+  static auto& registry = NeverDestroyed<ClassRegistry>(InTreeClasses());
+  return registry;
 }
 
 }  // namespace

@@ -11,8 +11,8 @@
 namespace hammock {
 namespace {
 
-// What a graph consists of, in one order for its hash and its words. A sink has Op, Attribute and
-// Word.
+// Nodes, outputs and dim parameters of a graph, in one order for its hash and its words. A sink has
+// Op, Attribute, Text and Word.
 template <class Sink>
 void DescribeType(const Shape& type, Sink& sink) {
   sink.Word(static_cast<uint64_t>(type.dtype()) | static_cast<uint64_t>(type.rank()) << 8);

@@ -1,5 +1,5 @@
 #pragma once
-/// What the files of this folder share about attributes and graphs.
+/// Functions on attributes and graphs for the files of this folder.
 
 #include <cstdint>
 #include <optional>

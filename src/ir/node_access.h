@@ -20,7 +20,7 @@ struct FailedStep {
   size_t outputs = 0;  ///< how many nodes it was to compute
 };
 
-/// What a few nodes carry besides their slots.
+/// Fields that only a few nodes have, besides their slots.
 struct LeafPayload {
   HostTensor host;                     ///< a leaf's value as long as it is not on its device
   std::shared_ptr<const Error> error;  ///< why this op failed: belongs to every value that needs it

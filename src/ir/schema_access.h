@@ -1,5 +1,5 @@
 #pragma once
-/// What the files of this folder share about schemas: conversion of bound values, and the map from
+/// Functions on schemas for the files of this folder: conversion of bound values, and the map from
 /// argument types to attributes.
 
 #include <string>

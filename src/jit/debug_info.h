@@ -1,5 +1,5 @@
 #pragma once
-/// What debug handles stand for, and the traceback that errors of delegates carry.
+/// The ops and lines behind debug handles, and the traceback in errors of delegates.
 
 #include <map>
 #include <string>

@@ -4,6 +4,7 @@
 #include <mutex>
 
 #include "base/load_libraries.h"
+#include "base/never_destroyed.h"
 #include "base/throw.h"
 
 namespace hammock::jit {
@@ -21,6 +22,10 @@ BackendInterface& Self(const Any& value) {
 template <class Fn>
 class NamedFunctions {
  public:
+  NamedFunctions(Fn Delegate::*own, const char* what) {
+    for (const Delegate& delegate : InTreeDelegates()) Add(delegate.name, delegate.*own, what);
+  }
+
   void Add(const std::string& name, Fn function, const char* what) {
     if (!function) Throw(ErrorCode::kValue, "{} for backend {} is empty.", what, name);
     std::lock_guard lock(mutex_);
@@ -51,24 +56,14 @@ constexpr char kPreprocess[] = "Preprocessing function";
 constexpr char kCapability[] = "Capability function";
 
 NamedFunctions<PreprocessFn>& Preprocessors() {
-  static auto& functions = *[] {
-    auto* filled = new NamedFunctions<PreprocessFn>;
-    for (const Delegate& delegate : InTreeDelegates()) {
-      filled->Add(delegate.name, delegate.preprocess, kPreprocess);
-    }
-    return filled;
-  }();
+  static auto& functions =
+      NeverDestroyed<NamedFunctions<PreprocessFn>>(&Delegate::preprocess, kPreprocess);
   return functions;
 }
 
 NamedFunctions<CapabilityFn>& Capabilities() {
-  static auto& functions = *[] {
-    auto* filled = new NamedFunctions<CapabilityFn>;
-    for (const Delegate& delegate : InTreeDelegates()) {
-      filled->Add(delegate.name, delegate.capability, kCapability);
-    }
-    return filled;
-  }();
+  static auto& functions =
+      NeverDestroyed<NamedFunctions<CapabilityFn>>(&Delegate::capability, kCapability);
   return functions;
 }
 

@@ -33,7 +33,7 @@ struct Delegate {
   CapabilityFn capability;
 };
 
-/// Those that come with the library; see table.cpp.
+/// The delegates that come with the library; see table.cpp.
 const std::vector<Delegate>& InTreeDelegates();
 /// Registers another one. Thread-safe. ValueError for a name that is taken.
 void RegisterDelegate(const Delegate& delegate);

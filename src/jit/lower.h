@@ -1,5 +1,5 @@
 #pragma once
-/// What the ways of lowering a module share.
+/// Functions that the ways of lowering a module share.
 
 #include <string>
 

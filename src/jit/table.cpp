@@ -1,5 +1,6 @@
 /// The delegates that come with the library, and how saved modules become modules again.
 
+#include "base/never_destroyed.h"
 #include "base/throw.h"
 #include "ir/class_table.h"
 #include "jit/delegate_registry.h"
@@ -9,8 +10,8 @@
 namespace hammock {
 
 const std::vector<jit::Delegate>& jit::InTreeDelegates() {
-  static const auto& delegates = *new std::vector<Delegate>{
-      DeviceDelegateOf("hammock", "cpu"), DeviceDelegateOf("reference", "reference")};
+  static const auto& delegates = NeverDestroyed<std::vector<Delegate>>(
+      std::vector{DeviceDelegateOf("hammock", "cpu"), DeviceDelegateOf("reference", "reference")});
   return delegates;
 }
 

@@ -20,7 +20,7 @@
 namespace hammock {
 namespace {
 
-/// What stands for what in a clone; looked up, never iterated.
+/// The originals of a clone in progress, each with its copy; looked up, never iterated.
 struct CloneMemo {
   std::unordered_map<const Module*, ModulePtr> modules;  // null while it is being copied
   std::vector<std::function<void()>> at_end;             // of the clone
@@ -78,7 +78,7 @@ Any CopyOf(const Any& value) {
   return value.IsList() ? Any(std::move(items)) : Any::Tuple(std::move(items));
 }
 
-/// What stands for a module in the clone in progress; `make` makes it when first asked for.
+/// The copy of a module in the clone in progress; `make` makes it when it is first asked for.
 template <class Make>
 ModulePtr Memoised(const Module& module, Make make) {
   auto [entry, is_new] = tls_memo->modules.try_emplace(&module);
@@ -236,7 +236,7 @@ bool Module::IsCloning() { return tls_memo != nullptr; }
 
 ModulePtr Module::InClone(const ModulePtr& module) {
   if (!tls_memo || !module) return module;
-  // What a delegate has compiled is shared: nothing changes it.
+  // A module that a delegate has compiled is shared: nothing changes it.
   if (module->IsDelegated()) return tls_memo->modules[module.get()] = module;
   return CloneOf(*module, typeid(void), nullptr);
 }

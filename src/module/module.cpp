@@ -48,7 +48,7 @@ namespace {
 
 void NamesChanged() { module_names_generation.fetch_add(1, std::memory_order_relaxed); }
 
-/// What a module is called: its path in the module that calls it.
+/// The name of a module: its path in the module that calls it.
 std::string NameIn(const Module& caller, const Module& module) {
   for (const auto& [path, below] : caller.named_modules()) {
     if (below == &module && !path.empty()) return path;

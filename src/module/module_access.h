@@ -1,5 +1,5 @@
 #pragma once
-/// What archives and delegates need of a Module besides its public side.
+/// Private functions of Module that archives and delegates need.
 
 #include <string>
 #include <utility>

@@ -1,5 +1,5 @@
 #pragma once
-/// What happens around the calls of one module; see hammock/module_hooks.h.
+/// Hooks that run around the calls of one module; see hammock/module_hooks.h.
 
 #include <cstdint>
 #include <functional>

@@ -47,7 +47,7 @@ class ModuleWriter {
     WriteTensors(module, module.named_parameters(false, false));
     WriteTensors(module, module.named_buffers(false, false));
     Value(kind.empty() ? Any(module.attributes()) : state);
-    // What code of a submodule does is in the graphs of the modules above it.
+    // The graphs of the modules above a submodule contain the ops of its code.
     std::vector<const Method*> methods;
     for (const Method& method : module.methods()) {
       bool is_code = method.code && kind.empty();
@@ -220,7 +220,7 @@ class ModuleReader {
     return module;
   }
 
-  /// What methods refer to is there and of the right type.
+  /// Checks that the submodules and tensors that methods refer to exist and have the right types.
   void CheckMethods(const Module& module) {
     for (const Method& method : module.methods()) {
       if (!method.forwards_to.empty()) {

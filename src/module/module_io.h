@@ -19,7 +19,7 @@ ArchiveWriter WriteModule(const Module& module);
 
 // ---- Defined in src/jit, which this folder does not know.
 
-/// What a module that is not plain was made of: the methods' schemas and the state that it saved.
+/// A saved module that is not plain: the methods' schemas and the state that it saved.
 struct SavedModule {
   std::string kind;
   std::string class_name;

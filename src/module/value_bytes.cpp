@@ -14,7 +14,7 @@ using Kind = Any::Kind;
 
 constexpr int kMaxDepth = 64;
 
-/// What is written for each kind; numbers keep their meaning.
+/// The byte that is written for each kind of value; numbers keep their meaning.
 enum class Tag : uint8_t {
   kNone = 0,
   kFalse = 1,

@@ -167,17 +167,29 @@ std::string BilinearImpl::extra_repr() const {
 
 // ---- Convolutions
 
+namespace {
+
+/// Weight and bias of a convolution, from its options.
+template <class Conv>
+void MakeParameters(Conv& layer, int dims, bool transposed) {
+  const auto& o = layer.options;
+  const char* name = layer.class_name().c_str();
+  CheckChannels(name, o.in_channels, o.out_channels, o.groups);
+  CheckSizes(name, dims, o);
+  const Dims kernel = o.kernel_size.Expanded(dims, "kernel_size");
+  const int64_t first = transposed ? o.in_channels : o.out_channels;
+  const int64_t second = (transposed ? o.out_channels : o.in_channels) / o.groups;
+  layer.weight = layer.register_parameter("weight", empty(WeightSizes(first, second, kernel)));
+  layer.bias = o.bias ? layer.register_parameter("bias", empty({o.out_channels}))
+                      : layer.register_parameter("bias", None);
+  ResetWeightAndBias(layer.weight, layer.bias);
+}
+
+}  // namespace
+
 ConvBase::ConvBase(const char* class_name, int dims, Options given)
     : UnaryLayer(class_name), options(std::move(given)), dims_(dims) {
-  CheckChannels(class_name, options.in_channels, options.out_channels, options.groups);
-  CheckSizes(class_name, dims, options);
-  Dims kernel = options.kernel_size.Expanded(dims, "kernel_size");
-  weight = register_parameter(
-      "weight",
-      empty(WeightSizes(options.out_channels, options.in_channels / options.groups, kernel)));
-  bias = options.bias ? register_parameter("bias", empty({options.out_channels}))
-                      : register_parameter("bias", None);
-  ResetWeightAndBias(weight, bias);
+  MakeParameters(*this, dims, /*transposed=*/false);
 }
 
 Tensor ConvBase::Run(const Tensor& input) {
@@ -220,15 +232,7 @@ std::string ConvBase::extra_repr() const {
 
 ConvTransposeBase::ConvTransposeBase(const char* class_name, int dims, Options given)
     : UnaryLayer(class_name), options(std::move(given)), dims_(dims) {
-  CheckChannels(class_name, options.in_channels, options.out_channels, options.groups);
-  CheckSizes(class_name, dims, options);
-  Dims kernel = options.kernel_size.Expanded(dims, "kernel_size");
-  weight = register_parameter(
-      "weight",
-      empty(WeightSizes(options.in_channels, options.out_channels / options.groups, kernel)));
-  bias = options.bias ? register_parameter("bias", empty({options.out_channels}))
-                      : register_parameter("bias", None);
-  ResetWeightAndBias(weight, bias);
+  MakeParameters(*this, dims, /*transposed=*/true);
 }
 
 Tensor ConvTransposeBase::Run(const Tensor& input) {

@@ -21,7 +21,7 @@ class Run;
 
 inline constexpr int kNewestOpset = 27;
 
-/// What an operator needs beyond recording ops.
+/// A need of an operator beyond recording ops.
 enum class Needs : uint8_t {
   kNothing,
   kScope,   ///< graphs in its attributes

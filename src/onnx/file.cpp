@@ -5,7 +5,6 @@
 #include <filesystem>
 #include <vector>
 
-#include "base/never_destroyed.h"
 #include "base/plugin_library.h"
 #include "base/throw.h"
 #include "base/whole_file.h"
@@ -26,20 +25,15 @@ constinit config::Option<std::string> kOnnxPlugin({
 });
 
 const PluginLibrary::Opened& OpenedPlugin() {
-  static auto& plugin = NeverDestroyed<PluginLibrary>(PluginSpec{
+  return OpenPlugin<kOnnxPlugin>({
       .file = "libhammock-onnx.so",
       .entry = HAMMOCK_ONNX_ENTRY,
       .abi = HAMMOCK_ONNX_ABI,
       .without = "no ONNX file is read or written without its plug-in (option onnx.plugin)",
   });
-  return plugin.Open(config::Get<kOnnxPlugin>());
 }
 
-const HammockOnnxTableV1& Plugin() {
-  const PluginLibrary::Opened& opened = OpenedPlugin();
-  if (!opened.table) Throw<NotSupported>(ErrorCode::kNotSupported, "onnx: {}", opened.reason);
-  return *static_cast<const HammockOnnxTableV1*>(opened.table);
-}
+const HammockOnnxTableV1& Plugin() { return OpenedPlugin().TableFor<HammockOnnxTableV1>("onnx"); }
 
 // ---- external data
 

@@ -43,7 +43,7 @@ Tensor Encoded(const Tensor& x, int32_t element, const Encoding& encoding = {});
 /// Whether a node computes narrow elements, or strings, that its inputs do not show: by an
 /// attribute.
 bool MakesNarrow(const format::Node& node);
-/// What an operator does with narrow inputs.
+/// The way in which an operator treats narrow inputs.
 enum class NarrowUse : uint8_t {
   kRefused,
   kMoved,     ///< its results have the elements of its first input

@@ -322,7 +322,7 @@ void WriteNodes(Writer& writer) {
       reason = fmt::format(" ({})", error.message());
     }
     if (names.empty()) ++writer.naming().missing[graph[id].op->name() + reason];
-    // Those behind a missing one are looked at too.
+    // Nodes that depend on a missing one are written too, so that all missing ops are found.
     names.resize(graph[id].types.size(), "missing");
     for (size_t i = 0; i < names.size(); ++i) {
       writer.SetName({id, static_cast<int>(i)}, names[i]);

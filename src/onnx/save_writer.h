@@ -23,7 +23,7 @@ struct Size {
   const DimExpr* expr = nullptr;  // where it is not fixed
 };
 
-/// What the writers of a file share.
+/// State that the writers of all graphs of a file share.
 struct Naming {
   int opset = 17;
   int next = 0;

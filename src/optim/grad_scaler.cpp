@@ -100,7 +100,7 @@ void GradScaler::BeforeStep(Optimizer& optimizer, Location at) {
   entry.before = ValuesOf(optimizer.tensors());
 }
 
-/// What the step has changed stays as it was where a gradient is not finite.
+/// Restores the tensors that the step has changed if a gradient is not finite.
 void GradScaler::AfterStep(Optimizer& optimizer, Location at) {
   if (!options_.enabled) return;
   Entry& entry = EntryOf(optimizer);

@@ -128,7 +128,7 @@ Recipe RecipeOf(const LionOptions& o) {
   return {ops::kLionUpdate, {kMomentum, Number(o.beta2), NonZero(o.weight_decay)}, {}, {"exp_avg"}};
 }
 
-/// What the state begins with.
+/// The initial value of a state tensor.
 template <class Options>
 Tensor NewState(const Options& options, std::string_view name, const Tensor& param) {
   if (name == "mu_product") return tensor(1.0, DType::kF64, param.device());

@@ -203,7 +203,7 @@ SequentialLR::SequentialLR(Optimizer& optimizer, std::vector<std::unique_ptr<Sch
           "milestones, which ascend",
           schedules_.size(), milestones_.size());
   }
-  // What the schedules did to the rates when they were made was not yet their turn.
+  // Constructors of the schedules have changed the rates too early; this undoes it.
   SequentialLR::SetBaseLrs(std::vector<double>(schedules_[0]->base_lrs_));
   set_last_step(0);
 }

@@ -49,7 +49,7 @@ std::vector<std::string> Gather(const Group& group, const char* what, const std:
   return texts;
 }
 
-/// What `attempt` throws, as text.
+/// The text of the exception that `attempt` throws; empty if it throws none.
 template <class Fn>
 std::string Failure(const Fn& attempt) {
   try {

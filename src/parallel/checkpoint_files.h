@@ -33,7 +33,7 @@ struct Piece {
   bool operator==(const Piece&) const = default;
 };
 
-/// What a rank has.
+/// The pieces that a rank has, and the steps that they are of.
 struct Inventory {
   int64_t steps = 0;
   std::string generation;  ///< rank 0's choice

@@ -15,7 +15,7 @@ namespace {
 
 using autograd::AutogradContext;
 
-/// What all hops of a ring have in common.
+/// A ring of ranks, the same for all its hops.
 struct Ring {
   Group group;
   bool is_causal;

@@ -396,7 +396,7 @@ const ShardedFunction::State::Traced& ShardedFunction::State::For(
     examples.push_back(zeros(input.shape.sizes(), input.shape.dtype(), input.local.device()));
   }
   Traced entry{TraceFunction("ShardedFunction", fn, examples, at), {}};
-  // What the trace has drawn is drawn again by the call.
+  // Random numbers that the trace has drawn are drawn again by the call.
   for (const ParameterSource& source : entry.function.parameters) {
     if (source.kind != ParameterSource::kRandom) continue;
     Generator generator = source.generator ? *source.generator : Generator::Default();

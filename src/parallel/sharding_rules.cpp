@@ -192,7 +192,7 @@ AxisPlan PlanConcat(const AxisCall& call) {
 
 // ---- matmuls
 
-/// What a dim of an operand of dot_general is.
+/// The role of a dim of an operand of dot_general.
 struct DotDim {
   enum { kContract, kBatch, kFree } role;
   int other;   // of the other operand; -1 for a free dim

@@ -48,7 +48,7 @@ class Pace {
 
 namespace monitor {
 
-/// What a thread is about; read by the monitor. Never freed: threads that end leave theirs to
+/// The call that a thread is in; read by the monitor. Never freed: threads that end leave theirs to
 /// others. Calls of destructors at the end of a thread are not watched.
 struct ThreadCalls {
   std::atomic<Pace*> running{nullptr};

@@ -18,7 +18,7 @@ namespace hammock {
 namespace plugins {
 namespace {
 
-/// What version 1.0 has; tables only grow.
+/// The size of the table in version 1.0; tables only grow.
 constexpr size_t kFirstSize = offsetof(HammockPlugin, numbers) + sizeof(HammockPlugin::numbers);
 constexpr size_t kMostSize = 1 << 16;
 

@@ -10,7 +10,7 @@ using lazy::Capability;
 
 namespace {
 
-/// What HammockCompilation points to.
+/// The data that HammockCompilation points to.
 struct Compilation {
   Compilation(const lazy::Computation& computation, std::string bytes)
       : graph(computation.graph()),

@@ -1,4 +1,4 @@
-// What PluginBackend tells people: texts, metrics, facts.
+// Methods of PluginBackend that describe it to people: texts, metrics, facts.
 #include "plugins/plugin_calls.h"
 
 namespace hammock::plugins {

@@ -12,8 +12,8 @@ namespace {
 
 using distributed::StepAgreements;
 
-/// What HammockExecution points to, in one piece of memory, which is part of the object if it is
-/// small. Pointers change when it is moved.
+/// The arrays that HammockExecution points to, in one piece of memory, which is part of the object
+/// if it is small. Pointers change when it is moved.
 class RunLists {
  public:
   RunLists(size_t arguments, size_t results) : arguments_(arguments), results_(results) {

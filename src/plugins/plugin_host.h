@@ -43,7 +43,8 @@ class PluginHost {
   /// Sets all that are pending to an error.
   void FailEvents(const std::shared_ptr<const Error>& error);
 
-  /// What the last collective of this thread threw; a plug-in passes on no more than its text.
+  /// The exception of the last collective of this thread; a plug-in passes on no more than its
+  /// text.
   static std::exception_ptr TakeCollectiveError();
   /// The exception in flight is one, if a step with collectives runs.
   static void KeepCollectiveError();

@@ -9,7 +9,7 @@
 
 namespace hammock::plugins {
 
-/// What a call of a plug-in wrote about its failure. Neither copied nor moved.
+/// The message that a call of a plug-in wrote about its failure. Neither copied nor moved.
 class ErrorText {
  public:
   ErrorText() = default;

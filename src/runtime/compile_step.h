@@ -28,7 +28,7 @@ CompiledStepPtr BuildStep(DeviceEntry& device, const Graph& traced, LoweredStep 
 /// Whether the calling thread compiles for mark_step.
 bool InMarkStep();
 
-/// What follows from the segments of a step and from its traced graph.
+/// Fills in the fields that follow from the segments of a step and from its traced graph.
 void FinishStep(CompiledStep& step, const Graph& traced);
 
 }  // namespace hammock

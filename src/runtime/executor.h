@@ -103,7 +103,7 @@ struct Step {
   static std::shared_ptr<Step> New();
   /// Keeps a step that has ended, to which nobody else refers.
   static void Recycle(std::shared_ptr<Step> step);
-  /// What the slots of its outputs hold.
+  /// The data in the slots of its outputs.
   std::vector<BackendDataPtr> Results() const;
   /// The traced node that `origin` names; null where it is not known.
   Node* TracedNode(NodeId origin) const;

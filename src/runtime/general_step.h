@@ -64,7 +64,8 @@ struct GeneralStep {
   bool IsRefused(const std::vector<int64_t>& sizes) const;
   int64_t bytes() const;
 
-  /// What is saved besides the computation; the rest follows from the graph that it is loaded for.
+  /// The fields that are saved besides the computation; the rest follows from the graph that it is
+  /// loaded for.
   template <class Io>
   friend void Fields(Io& io, GeneralStep& general) {
     std::lock_guard lock(general.mutex_);
@@ -93,7 +94,7 @@ class Generaliser {
 
   /// An instance of a general step, if there is one that fits.
   CompiledStepPtr FindInstance();
-  /// What another process has saved: the step, or a general step of which it is an instance.
+  /// A step that another process has saved, or an instance of a saved general step.
   CompiledStepPtr Load(std::span<const std::string> devices);
   /// Compiles, with dim parameters where a graph of the same skeleton is cached. `outcome` is for
   /// CompileMiss::generalised.
@@ -103,7 +104,7 @@ class Generaliser {
   const LoweredStep& lowered();
   static bool IsSimple(const LoweredStep& lowered);
   CompiledStepPtr Instantiate(const std::shared_ptr<GeneralStep>& general);
-  /// What `general` knows of the graph and step that it was made of.
+  /// Fills in the fields of `general` that describe the graph and step that it was made of.
   void Describe(GeneralStep& general, const CompiledStep& step) const;
   /// The rule of these samples, and of some that are made up by it.
   FoundRule RuleOf(const GeneralStep& general) const;

@@ -113,7 +113,8 @@ lazy::ComputationPtr LoadComputation(DeviceEntry& device, const std::string& byt
 
 // ---- Files
 
-/// What a backend throws here costs no more than a compilation.
+/// Logs the current exception of a backend: without the file the step is compiled, so it is no
+/// error.
 void WarnOfCurrent(const DeviceEntry& device) {
   LogOnce("cache_dir:" + device.type, LogLevel::kWarn, "cache_dir: {}",
           CurrentError(ErrorCode::kCompile, "a step of " + device.type)->what());

@@ -29,8 +29,9 @@ CompiledStepPtr LoadStep(DeviceEntry& device, const Graph& traced,
                          std::span<const std::string> devices);
 void SaveStep(CompiledStepPtr step, const Graph& traced, std::span<const std::string> devices);
 
-/// What `make` makes of a general step whose rule gives `sizes`, those of the traced graph; the
-/// step lacks what follows from that graph and its key. Null where `make` takes none.
+/// A step that `make` makes of a saved general step whose rule gives `sizes`, the sizes of the
+/// traced graph; it lacks the fields that follow from that graph and its key. Null where `make`
+/// returns null for all of them.
 CompiledStepPtr LoadInstance(
     DeviceEntry& device, const Graph& traced, std::span<const int64_t> sizes,
     std::span<const std::string> devices,

@@ -30,8 +30,8 @@ class CompilingCollectives {
 /// The noted collectives of a device that a sync of `roots` runs, in the order of recording: those
 /// that the roots need, or all of them. With the graph mutex held.
 std::vector<Node*> CollectivesOf(std::span<const Value> roots, DeviceId device, bool all);
-/// Those that a step has taken over, or whose value is there, are noted no longer. With the graph
-/// mutex held; the caller drops the result without it.
+/// Forgets collectives that a step has taken over, or whose value is computed. With the graph mutex
+/// held; the caller drops the result without it.
 [[nodiscard]] std::vector<NodePtr> ForgetCollectives(uint32_t epoch);
 /// The same for those that depend on a value that has failed: no step can run them.
 [[nodiscard]] std::vector<NodePtr> ForgetFailedCollectives();

@@ -1,6 +1,6 @@
 #pragma once
-/// What a function that is traced gets as arguments, and what it leaves behind in tensors that are
-/// not its own.
+/// Arguments of a function that is traced, and the values that it leaves in tensors that are not
+/// its own.
 
 #include <vector>
 

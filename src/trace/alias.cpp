@@ -102,7 +102,7 @@ std::vector<const ViewStep*> ChainOf(const ViewState& view) {
   for (const ViewStep* step = view.last.get(); step; step = step->parent.get())
     chain.push_back(step);
   std::reverse(chain.begin(), chain.end());
-  // What lies before an as_strided does not matter to it.
+  // Views before an as_strided do not matter: it addresses the base itself.
   for (size_t i = chain.size(); i-- > 0;) {
     if (chain[i]->op() == &ops::kAsStrided) {
       chain.erase(chain.begin(), chain.begin() + static_cast<long>(i));

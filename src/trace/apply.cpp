@@ -269,7 +269,7 @@ std::vector<Tensor> ExpandWhileTracing(const Node& node, std::span<const Tensor>
   for (size_t i = 0; i < types.size(); ++i) {
     HAMMOCK_CHECK(results[i].shape() == types[i], "{}: the expansion gave {} instead of {}",
                   node.op().name(), results[i].shape().to_string(), types[i].to_string());
-    // What is a part of an operand, or one itself, is a value of its own to the caller.
+    // A result that is an operand, or a part of one, is a value of its own to the caller.
     if (results[i].impl()->view) results[i] = Tensor::FromValue(results[i].value());
   }
   return results;

@@ -13,7 +13,7 @@ namespace hammock {
 
 namespace {
 
-/// What a result has besides its value.
+/// Strides and history of a result, if it has them.
 struct Keeps {
   bool strides = false;  // that depend on the operands
   bool history = false;

@@ -63,7 +63,7 @@ struct KnownCall {
 };
 using KnownCallPtr = std::unique_ptr<const KnownCall>;
 
-/// Those of a thread: two places for calls whose hashes are alike.
+/// The known calls of one thread: a table of two entries for each hash value.
 struct KnownCalls {
   using Places = std::array<KnownCallPtr, 2>;
   static constexpr int kBits = 9;

@@ -23,17 +23,6 @@ bool HasZeroSize(const Dims& sizes) {
   return std::find(sizes.begin(), sizes.end(), 0) != sizes.end();
 }
 
-bool IsRowMajor(const Geometry& geometry) {
-  if (HasZeroSize(geometry.sizes)) return true;
-  int64_t expected = 1;
-  for (int i = geometry.sizes.size(); i-- > 0;) {
-    if (geometry.sizes[i] == 1) continue;
-    if (geometry.strides[i] != expected) return false;
-    expected *= geometry.sizes[i];
-  }
-  return true;
-}
-
 /// Strides that fill memory, `order` from the fastest dim to the slowest.
 template <class Order>
 Dims DenseStrides(const Dims& sizes, const Order& order, int64_t least) {
@@ -96,6 +85,17 @@ Dims SortedDims(const Dims& sizes, std::span<const Dims> operands) {
 }
 
 }  // namespace
+
+bool IsRowMajor(const Geometry& geometry) {
+  if (HasZeroSize(geometry.sizes)) return true;
+  int64_t expected = 1;
+  for (int i = geometry.sizes.size(); i-- > 0;) {
+    if (geometry.sizes[i] == 1) continue;
+    if (geometry.strides[i] != expected) return false;
+    expected *= geometry.sizes[i];
+  }
+  return true;
+}
 
 bool IsDense(const Geometry& geometry) {
   if (HasZeroSize(geometry.sizes)) return true;

@@ -8,6 +8,8 @@
 
 namespace hammock {
 
+/// Whether the last dim is the fastest and elements lie one after another; also if there are none.
+bool IsRowMajor(const Geometry& geometry);
 /// Whether the elements fill their memory without gaps and none share a place.
 bool IsDense(const Geometry& geometry);
 /// Of the result of an elementwise op on these operands, which broadcast to `sizes`. Operands that

@@ -5,8 +5,8 @@
 /// else they compute. A walk follows operands, so its order depends on what else is pending. So
 /// nodes of collectives are noted here, and walks visit those that they need first, in order. A
 /// whole step runs all of them, also those whose result nobody has kept: other ranks may wait.
-/// Those that depend on a failed value no step can run; they are forgotten, and a read raises its
-/// error.
+/// No step can run collectives that depend on a failed value; they are forgotten, and a read raises
+/// the error of that value.
 
 #include <vector>
 

@@ -33,7 +33,7 @@ class StandIns {
   StandIns(const StandIns&) = delete;
   StandIns& operator=(const StandIns&) = delete;
 
-  /// What was written to the tensors is then written to the stand-ins.
+  /// Writes the values that were written to the tensors to the stand-ins as well.
   void PassWritesOn() {
     GradModeScope no_history(false);
     for (size_t i = 0; i < tensors_.size(); ++i) {

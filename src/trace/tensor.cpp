@@ -11,6 +11,7 @@
 #include "ir/any_tensor.h"
 #include "ir/primitives.h"
 #include "trace/hooks.h"
+#include "trace/layout.h"
 #include "trace/record.h"
 #include "trace/tensor_impl.h"
 #include "trace/write.h"
@@ -27,7 +28,7 @@ Tensor& Tensor::operator=(const Tensor& other) & noexcept {
   return *this;
 }
 
-// What this held is released now, not when `other` dies: a live handle makes an output.
+// The old value is released now, not when `other` dies: a live handle makes an output.
 Tensor& Tensor::operator=(Tensor&& other) & noexcept {
   Tensor moved(std::move(other));
   std::swap(impl_, moved.impl_);
@@ -92,15 +93,7 @@ int64_t Tensor::storage_offset(Location at) const {
 bool Tensor::is_contiguous(Location at) const {
   if (!impl_) ThrowUndefined("is_contiguous", at);
   if (!impl_->view) return true;
-  Geometry geometry = GeometryOf(*impl_);
-  if (shape().numel() == 0) return true;
-  int64_t expected = 1;
-  for (int i = geometry.sizes.size(); i-- > 0;) {
-    if (geometry.sizes[i] == 1) continue;
-    if (geometry.strides[i] != expected) return false;
-    expected *= geometry.sizes[i];
-  }
-  return true;
+  return IsRowMajor(GeometryOf(*impl_));
 }
 
 int64_t Tensor::id(Location at) const {

@@ -1,5 +1,5 @@
 #pragma once
-/// What a Tensor handle points to, and the per-thread list of live ones.
+/// The object that a Tensor handle points to, and the per-thread list of live ones.
 ///
 /// Note [Ownership of pending values]: a tensor belongs to the list of the thread that traced its
 /// present value. MarkStep and the budgets look at the calling thread's list only, so that keys
@@ -62,7 +62,8 @@ struct TensorImpl : Link, WriteTarget {
   bool SharesMemory() const { return view && view->group; }
 };
 
-/// What one thread traced. Never destroyed; a new thread takes over one whose list is empty.
+/// The tensors that one thread traced. Never destroyed; a new thread takes over one whose list is
+/// empty.
 struct ThreadContext {
   SpinLock lock;  // guards the lists and `node`, `view` and `owner` of their members
   Link pending;   // may have a value that is not computed

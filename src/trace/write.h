@@ -11,7 +11,7 @@ struct TensorImpl;
 /// Gives `self` another value and its history, through views. In eager mode it is computed at once;
 /// if that fails, `self` keeps the value it had. `is_shared`: the value is another tensor's too.
 void Write(const char* op, const Tensor& self, Value value, bool is_shared = false);
-/// What a write to the tensor changes: the base of its group, or its own value.
+/// The value that a write to the tensor replaces: the base of its group, or its own value.
 Value WrittenValue(const TensorImpl& impl);
 /// Undoes a write, unless another one followed.
 void Unwrite(TensorImpl& impl, const Value& written, const Value& old);

@@ -10,9 +10,9 @@
 /// all writes of all units that failed by it are undone, and a read of any value that depends on
 /// them raises the same error. Writes of later units that do not depend on it stand.
 ///
-/// What a unit remembers costs no memory in the usual case: a step that settles a whole unit may
-/// overwrite the values from before (see StepExecutor::Claim), since it writes there only when
-/// nothing can fail any more.
+/// The values that a unit remembers cost no memory in the usual case: a step that settles a whole
+/// unit may overwrite the values from before (see StepExecutor::Claim), since it writes there only
+/// when nothing can fail any more.
 ///
 /// Locks: the graph mutex comes before the units' mutex, an alias group's too. Values are let go
 /// of when neither is held.

@@ -142,7 +142,7 @@ class BatchedEntry : public TapeEntry {
     }
     return inputs;
   }
-  /// What was saved, with its history; of a value that the gradient does not read, its type.
+  /// A saved value with its history; of a value that the gradient does not read, its type.
   Mapped Restored(size_t place, const TapePtr& tape) const {
     const Saved& saved = saved_[place];
     if (!saved.value) return {SymbolicTensor(samples_[place])};
@@ -245,7 +245,7 @@ class CustomEntry : public TapeEntry {
                            [](const Tensor& grad) { return grad; });
     return Tensor::FromValue(std::move(value));
   }
-  /// Those that are wanted and defined, in the inputs' dtypes.
+  /// The gradients that are wanted and defined, in the inputs' dtypes.
   std::vector<Tensor> Checked(const std::vector<Tensor>& grads, std::vector<bool>& found) const {
     if (grads.size() != batched_.size()) {
       Throw(ErrorCode::kValue,

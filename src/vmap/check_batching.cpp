@@ -131,7 +131,7 @@ std::string Difference(const char* what, const std::vector<Tensor>& mapped,
   return "";
 }
 
-/// What a loop refuses to differentiate, a mapped call must refuse.
+/// A mapped call must refuse the gradients that a loop refuses.
 template <class Gradients>
 std::string CompareGradients(const char* what, const Gradients& gradients) {
   std::vector<Tensor> looped;

@@ -25,7 +25,8 @@ void MapTrace::Leave(const std::vector<NodePtr>& arguments) {
 
 MapTrace::~MapTrace() {
   Leave();
-  // What does not depend on this one's samples may depend on those of the function around it.
+  // Nodes that do not depend on this function's samples may depend on those of the function around
+  // it.
   if (outer_) outer_->histories_.merge(histories_);
 }
 

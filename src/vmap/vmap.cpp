@@ -241,7 +241,7 @@ class Batcher {
     order_ = nodes.order();
   }
 
-  /// What a value of the sample is for all of them, with a history only if the value has one.
+  /// The batched value of a value of the sample, with a history only if that has one.
   Mapped At(const Value& value) const {
     if (auto found = values_.find(value.node.get()); found != values_.end()) {
       Mapped mapped = found->second.at(value.index);

@@ -53,9 +53,9 @@ TEST(OpenClText, SoftmaxIsOneKernelOfSharedRows) {
   EXPECT_EQ(source.text.find("half"), std::string::npos);
   EXPECT_NE(source.text.find("combine_max_f32("), std::string::npos);
   EXPECT_NE(source.text.find("exp_f32("), std::string::npos);
-  const Step step = MakeStep(launches[0], source);
-  EXPECT_EQ(step.local, (std::array<size_t, 3>{64, 1, 1}));
-  EXPECT_EQ(step.global, (std::array<size_t, 3>{64, 8, 1}));
+  const QueuedCommand item = MakeQueuedCommand(launches[0], source);
+  EXPECT_EQ(item.local, (std::array<size_t, 3>{64, 1, 1}));
+  EXPECT_EQ(item.global, (std::array<size_t, 3>{64, 8, 1}));
 }
 
 TEST(OpenClText, DoesNotDependOnSizesAndNumbers) {
@@ -74,9 +74,9 @@ TEST(OpenClText, ShortRowsShareAGroup) {
   const std::vector<Launch> launches = LaunchesOf(
       "%0 = input : f32[1000,3]\n%1 = reduce_sum %0 {dims=[1], keepdim=false} : f32[1000]\n"
       "return %1");
-  const Step step = MakeStep(launches.at(0), SourceOf(launches[0]));
-  EXPECT_EQ(step.local[0] * step.local[1], 64u);
-  EXPECT_EQ(step.numbers[3], 4);  // work-items of a row
+  const QueuedCommand item = MakeQueuedCommand(launches.at(0), SourceOf(launches[0]));
+  EXPECT_EQ(item.local[0] * item.local[1], 64u);
+  EXPECT_EQ(item.numbers[3], 4);  // work-items of a row
 }
 
 TEST(OpenClText, OnePointerServesAllAccesses) {

@@ -306,8 +306,8 @@ TEST(Capture, AFailedReplayLeavesArgumentsAndCanBeTriedAgain) {
   Tensor weight = On({5}), x = On({0});
   Tensors out;
   {
-    reference::ScopedFault fault([](reference::FaultPoint point, std::string_view detail) {
-      if (point == reference::FaultPoint::kExecute && detail == "exp") {
+    ScopedFault fault([](FaultPoint point, std::string_view detail) {
+      if (point == FaultPoint::kExecute && detail == "exp") {
         throw OutOfMemory(ErrorCode::kOutOfMemory, "no memory for exp");
       }
     });
@@ -328,8 +328,8 @@ TEST(Capture, ResultsThatDoNotNeedTheFailedOpAreObtainable) {
         return Tensors{exp(in[0]), in[0] * 3.0};
       },
       {On({0})});
-  reference::ScopedFault fault([](reference::FaultPoint point, std::string_view detail) {
-    if (point == reference::FaultPoint::kExecute && detail == "exp") {
+  ScopedFault fault([](FaultPoint point, std::string_view detail) {
+    if (point == FaultPoint::kExecute && detail == "exp") {
       throw OutOfMemory(ErrorCode::kOutOfMemory, "no memory for exp");
     }
   });

@@ -51,7 +51,7 @@ TEST_P(OnDevices, StepsOfThreadsRunAtTheSameTime) {
   constexpr int kThreads = 3;
   for (bool async : {false, true}) {
     Meeting meeting(kThreads);
-    reference::ScopedFault meet([&](FaultPoint at, std::string_view what) {
+    ScopedFault meet([&](FaultPoint at, std::string_view what) {
       if (at == FaultPoint::kExecute && what == "exp") {
         EXPECT_TRUE(meeting.Come()) << async;
       }
@@ -138,7 +138,7 @@ TEST_P(OnDevices, OrderedEffectsHaveOneOrderForAllThreads) {
 
 TEST_P(OnDevices, ABarrierWaitsForTheStepsOfAllThreads) {
   std::atomic<int> ran{0};
-  reference::ScopedFault slow([&](FaultPoint at, std::string_view what) {
+  ScopedFault slow([&](FaultPoint at, std::string_view what) {
     if (at != FaultPoint::kExecute || what != "exp") return;
     std::this_thread::sleep_for(50ms);
     ++ran;

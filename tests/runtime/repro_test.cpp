@@ -62,13 +62,13 @@ TEST_F(Repro, FindsTheCompiledGraphOfTheOriginal) {
 TEST_F(Repro, SavesWhatHasFailed) {
   Tensor x = On({1, 2});
   Tensor y = exp(x) * 2.0;
-  auto fail = [](reference::FaultPoint point, std::string_view detail) {
-    if (point == reference::FaultPoint::kExecute && detail == "exp") {
+  auto fail = [](FaultPoint point, std::string_view detail) {
+    if (point == FaultPoint::kExecute && detail == "exp") {
       throw OutOfMemory(ErrorCode::kOutOfMemory, "no memory for exp");
     }
   };
   {
-    reference::ScopedFault fault(fail);
+    ScopedFault fault(fail);
     EXPECT_THROW(y.host(), OutOfMemory);
     SaveRepro(path, {y});
     EXPECT_THROW_MESSAGE(RunRepro(path, "reference"), OutOfMemory, "no memory for exp");

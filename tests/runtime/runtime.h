@@ -20,8 +20,6 @@
 
 namespace hammock::testing {
 
-using reference::FaultPoint;
-
 inline LazyGraphExecutor& Lazy() { return *LazyGraphExecutor::Get(); }
 
 inline int64_t CounterOf(const std::string& name) {
@@ -76,7 +74,7 @@ class FailAt {
     std::atomic<int> count{0};
   };
   std::shared_ptr<State> state_;
-  reference::ScopedFault fault_;
+  ScopedFault fault_;
 };
 
 /// While it is shut, whatever the reference device executes waits at its first node. Opens at the
@@ -84,7 +82,7 @@ class FailAt {
 class Gate {
  public:
   /// `hook` is asked at every point too, behind the gate.
-  explicit Gate(reference::FaultHook hook = nullptr)
+  explicit Gate(FaultHook hook = nullptr)
       : shut_(std::make_shared<std::atomic<bool>>(true)),
         waiting_(std::make_shared<std::atomic<int>>(0)),
         fault_([shut = shut_, waiting = waiting_, hook](FaultPoint at, std::string_view what) {
@@ -117,7 +115,7 @@ class Gate {
  private:
   std::shared_ptr<std::atomic<bool>> shut_;
   std::shared_ptr<std::atomic<int>> waiting_;
-  reference::ScopedFault fault_;
+  ScopedFault fault_;
 };
 
 /// Code and text of the error that `fn` raises; the test fails if it raises none.
@@ -170,12 +168,12 @@ template <class F>
 class Runtime : public ::testing::Test {
  protected:
   void SetUp() override {
-    reference::SetFaultHook(nullptr);
+    SetFaultHook(nullptr);
     Settle();
     Lazy().ClearComputationCache();
   }
   void TearDown() override {
-    reference::SetFaultHook(nullptr);
+    SetFaultHook(nullptr);
     Settle();
   }
 

@@ -565,7 +565,7 @@ TEST_F(Transactions, PartsOfAStepThatFailedAsAWholeAreTriedOnce) {
 
 TEST_F(Transactions, AnErrorOutsideTheLibraryIsWrapped) {
   Tensor y = OnDevice({1, 2}).exp();
-  reference::ScopedFault fault([](FaultPoint at, std::string_view) {
+  ScopedFault fault([](FaultPoint at, std::string_view) {
     if (at == FaultPoint::kExecute) throw std::runtime_error("somebody else's");
   });
   int line = __LINE__ - 4;

@@ -221,7 +221,7 @@ bool TransformAgrees(const GraphNode& node, const HostTensor& operand, const Hos
   return true;
 }
 
-/// What one node's first result is held against.
+/// The expected values and bounds of one node's first result.
 class Comparison {
  public:
   Comparison(const Graph& one, const std::vector<HostTensor>& operands)
@@ -281,7 +281,7 @@ class Comparison {
     if (std::isnan(sum)) return false;  // NaN whatever the order
     if (sum > 0.9 * HighestOnTheWay()) return true;
     double slack = steps_ * Accuracy() * sum + UnitAt(expected, dtype_) + lost;
-    // What is smaller than any normal number may be taken as 0.
+    // Numbers that are smaller than any normal number may be taken as 0.
     slack += steps_ * (dtype_ == DType::kF64 ? 0x1p-1022 : 0x1p-126);
     return std::abs(actual - expected) <= slack;
   }

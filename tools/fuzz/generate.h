@@ -2,8 +2,8 @@
 /// Random graphs of primitives, in the form that backends get: operands of elementwise ops have one
 /// dtype and the sizes of the result.
 ///
-/// What has more than one right answer is kept out: the sign and payload of a NaN do not reach the
-/// ops that look at them (bitcast, the second operand of copysign), and no node can fail.
+/// Values that have more than one right answer are kept out: the sign and payload of a NaN do not
+/// reach the ops that look at them (bitcast, the second operand of copysign), and no node can fail.
 
 #include <cstdint>
 

@@ -1,4 +1,5 @@
-// What a graph is made from: dtypes, sizes, values there are, leaves, and the simplest nodes.
+// The parts that a graph is made from: dtypes, sizes, values there are, leaves, and the simplest
+// nodes.
 #include "fuzz/generator.h"
 
 namespace hammock::fuzz {

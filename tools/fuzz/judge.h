@@ -26,7 +26,7 @@ struct Tiers {
 /// Empty if all is right, else what differs first. A case that the interpreter refuses is right.
 std::string FindDifference(const Case& test, const Tiers& tiers);
 
-/// What `f` returns in a process of its own, or which signal ended that.
+/// The result of `f`, run in a process of its own, or the signal that ended that process.
 std::string RunApart(const std::function<std::string()>& f);
 
 /// All values of all nodes, computed node by node; empty where the interpreter refuses.

@@ -67,8 +67,8 @@ class Replayer {
                               std::vector<Comparison>* comparisons);
   void AddGradients(const Case& c, std::vector<Comparison>* comparisons);
   std::vector<Comparison> Compare(const Case& c);
-  /// What the reference device computes in f64 for each of the comparisons, rounded to its type;
-  /// empty if it cannot.
+  /// The values that the reference device computes in f64 for each of the comparisons, rounded to
+  /// its type; empty if it cannot.
   std::vector<HostTensor> ExactValues(const Case& c) const;
   CaseResult Judge(const Case& c);
 

@@ -1,5 +1,5 @@
 #pragma once
-/// What a run found, by group: as a table, as JSON, and against the list of ops that must pass.
+/// The results of a run, by group: as a table, as JSON, and against the list of ops that must pass.
 
 #include <map>
 #include <set>

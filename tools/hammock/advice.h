@@ -12,7 +12,7 @@ struct CompileCause {
 /// Whether a program can do something about it; the first graph has to be compiled by somebody.
 bool IsAvoidable(const CompileCause& cause);
 
-/// What to do about it, in a sentence or two.
+/// Advice for the cause of a compilation, in a sentence or two.
 std::string AdviceFor(const CompileCause& cause);
 
 }  // namespace hammock::tool

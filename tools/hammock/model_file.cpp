@@ -97,7 +97,7 @@ const GraphBody* BodyOf(const Module& module, const Method& method) {
 
 namespace {
 
-/// What the file says of its inputs, at the given sizes; a dim of unknown size has 1.
+/// Declares the inputs of the file at the given sizes; a dim of unknown size has 1.
 void DeclareArguments(Model& model, const DimSizes& dims) {
   bool all = true;
   for (const onnx::DeclaredValue& input : onnx::inputs(*model.module)) {

@@ -20,7 +20,7 @@ struct ModelSize {
   double flops() const;
 };
 
-/// What machines were measured to do.
+/// The speeds and sizes of machines, as measured.
 struct Hardware {
   double flops = 315e12;          ///< a GPU's, in whole training steps
   double memory = 80e9;           ///< a GPU's bytes

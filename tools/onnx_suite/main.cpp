@@ -97,7 +97,7 @@ CommandLine ParseCommandLine(const std::vector<std::string>& arguments) {
   return line;
 }
 
-/// What differs first; empty: nothing.
+/// The first difference; empty if there is none.
 std::string Compare(const Any& actual, const Any& expected, const CommandLine& line);
 
 std::string CompareTensors(const HostTensor& actual, const HostTensor& expected,
@@ -209,7 +209,7 @@ std::string RunDataSet(Module& module, const fs::path& folder, const CommandLine
   Device device;
   std::vector<Any> inputs;
   std::vector<onnx::DeclaredValue> declared = onnx::inputs(module);
-  // Those that were fixed are no inputs any more, but have their files.
+  // Inputs that were fixed are no inputs any more, but have their files.
   std::vector<onnx::DeclaredValue> files = declared;
   if (!line.save.empty()) {
     files = onnx::inputs(*onnx::load((folder.parent_path() / "model.onnx").string()));

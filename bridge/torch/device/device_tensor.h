@@ -14,7 +14,7 @@
 
 namespace hammock_torch {
 
-/// What a storage of the device owns. Its memory is Hammock's: see Note [Addresses].
+/// The owner of a storage's memory on the device, which is Hammock's: see Note [Addresses].
 struct DeviceStorage {
   hammock::Tensor base;
   std::atomic<int> tensors{0};  ///< that use it

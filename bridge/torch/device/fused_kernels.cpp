@@ -28,7 +28,7 @@ Tensor LearningRate(const at::Tensor& lr) {
 }
 double LearningRate(double lr) { return lr; }
 
-/// What all updates share: the caller's line, gradients scaled down, and nothing written where
+/// The base of all updates: the caller's line, gradients scaled down, and nothing written where
 /// `found_inf` is set.
 class Update {
  public:

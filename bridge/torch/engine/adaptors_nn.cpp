@@ -54,7 +54,8 @@ std::optional<Tensor> Maybe(Call c, size_t i) {
   return c.none(i) ? std::nullopt : std::optional<Tensor>(c.tensor(i));
 }
 
-/// What batch normalisation keeps in eval mode: PyTorch's CPU kernel gives empty tensors.
+/// Batch normalisation; its saved statistics in eval mode are empty tensors in PyTorch's CPU
+/// kernel.
 Any BatchNorm(Call c, bool training, double momentum, double eps) {
   auto [result, mean, scale] = hammock::native_batch_norm(
       c.tensor(0), Maybe(c, 1), Maybe(c, 2), Maybe(c, 3), Maybe(c, 4), training, momentum, eps);

@@ -30,7 +30,7 @@ uint64_t CurrentStream(const c10::Device& device) {
 #endif
 }
 
-/// What a tensor keeps of memory that Hammock has lent. Users are on the stream that was current
+/// Memory that Hammock has lent, as a tensor keeps it. Users are on the stream that was current
 /// when it was made, as of memory that PyTorch allocates, or on the one that is current when it
 /// goes.
 struct LentMemory {

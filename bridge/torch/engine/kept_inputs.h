@@ -32,7 +32,8 @@ class KeptInputs {
               std::vector<hammock::BackendDataPtr>& data);
 
  private:
-  /// What was given last. The storage is not kept alive, but its address is not used again.
+  /// The input that was given last. The storage is not kept alive, but its address is not used
+  /// again.
   struct Kept {
     c10::weak_intrusive_ptr<c10::StorageImpl> storage{c10::intrusive_ptr<c10::StorageImpl>()};
     const void* memory = nullptr;

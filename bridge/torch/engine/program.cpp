@@ -83,7 +83,7 @@ bool SameSignature(const Any& a, const Any& b) {
 
 }  // namespace
 
-/// What is known of one signature.
+/// A compiled signature: shapes, inputs and results.
 struct Program::Plan {
   std::vector<hammock::Shape> shapes;  ///< of the tensors in the inputs
   std::vector<Any> inputs;             ///< as given, without tensors

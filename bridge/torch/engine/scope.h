@@ -1,6 +1,6 @@
 #pragma once
-/// What holds on a thread while it records ops for a door: the device, and where random numbers
-/// come from.
+/// The state of a thread while it records ops for a door: the device, and where random numbers come
+/// from.
 
 #include <hammock/device.h>
 #include <hammock/tensor.h>

@@ -143,7 +143,7 @@ class LazyBackend : public torch::lazy::BackendImplInterface {
   void SetDefaultDeviceOrdinal(int64_t ordinal) override { ordinal_ = ordinal; }
   /// Fallbacks run on the host, whatever the device.
   at::DeviceType EagerFallbackDeviceType() const override { return at::kCPU; }
-  /// Those that exist, of the default type.
+  /// The devices that exist, of the default type.
   std::vector<BackendDevice> GetBackendDevices() const override {
     std::vector<BackendDevice> result;
     for (const hammock::Device& device : hammock::Devices()) {

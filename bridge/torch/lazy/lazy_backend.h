@@ -13,7 +13,8 @@ namespace hammock_torch {
 /// tensors are registered if they are not yet. Throws Hammock's ValueError for an unknown device.
 void InitLazyBackend(const std::string& device);
 
-/// What ran and what fell back, Hammock's metrics, and why graphs were compiled.
+/// A report of the ops that ran and that fell back, Hammock's metrics, and why graphs were
+/// compiled.
 std::string LazyReport();
 /// The TorchScript graph that was lowered last.
 std::string LastLazyGraph();

@@ -1,5 +1,6 @@
 #pragma once
-/// What PyTorch's lazy tensors hold on Hammock: data, computations and the lowering between them.
+/// The objects that PyTorch's lazy tensors hold on Hammock: data, computations and the lowering
+/// between them.
 
 #include <hammock/device.h>
 #include <hammock/tensor.h>

@@ -128,7 +128,7 @@ void Fields(Io& io, Kernel& kernel) {
   io(kernel.lanes_along_rows, kernel.stages, kernel.accesses, kernel.instrs);
 }
 
-/// What a kernel computes, in short, as the name of a function: `kernel_mul_exp_reduce_sum`.
+/// The name of a kernel's function, from its ops: `kernel_mul_exp_reduce_sum`.
 HAMMOCK_API std::string FunctionName(const Kernel& kernel);
 
 /// One line per instruction. Equal kernels have equal texts, so that it serves as a key.

@@ -24,7 +24,7 @@
 
 namespace hammock::compiler {
 
-/// What differs between C-like languages of devices.
+/// The differences between C-like languages of devices.
 struct Dialect {
   std::string_view i64, u64;          ///< types of 64 bits
   std::string_view i64_end, u64_end;  ///< endings of their literals

@@ -14,12 +14,12 @@
 
 namespace hammock::compiler {
 
-/// A kernel, a call of one node, or both: the call of a product that runs the kernel on each part
-/// of its result (attach_epilogues.h).
+/// A kernel, a call of one node, or both: the call of a contraction (a matmul or convolution) that
+/// runs the kernel on each part of its result (attach_epilogues.h).
 struct Command {
-  Launch launch;                ///< of a kernel
-  NodeId node;                  ///< of a call
-  int row_loops = 0;            ///< of both: how many of launch.outer are over the product's rows
+  Launch launch;      ///< of a kernel
+  NodeId node;        ///< of a call
+  int row_loops = 0;  ///< of both: how many of launch.outer are over rows of the call's result
   std::vector<NodeId> nodes;    ///< what it computes
   std::vector<BufferId> reads;  ///< each once
   std::vector<BufferId> writes;
@@ -89,8 +89,9 @@ HAMMOCK_API std::vector<Pass> SchedulePasses();
 HAMMOCK_API bool IsInKernels(const Graph& graph, NodeId node);
 
 /// `aligned_outputs`: results begin at multiples of 64 bytes, so that they may be written past the
-/// caches. `epilogues`: calls of products may run kernels on parts of their results. `rows_apart`:
-/// work on the results of long reductions and on inputs of their size becomes kernels of its own.
+/// caches. `epilogues`: calls of contractions may run kernels on parts of their results.
+/// `rows_apart`: work on the results of long reductions and on inputs of their size becomes kernels
+/// of its own.
 HAMMOCK_API Schedule MakeSchedule(const Graph& graph, bool aligned_outputs = true,
                                   bool epilogues = true, bool rows_apart = false);
 

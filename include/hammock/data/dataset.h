@@ -12,7 +12,7 @@
 
 namespace hammock::data {
 
-/// What belongs together, such as an image and its label.
+/// Tensors that belong together, such as an image and its label.
 using Example = std::vector<HostTensor>;
 
 /// May be read from several threads at once.

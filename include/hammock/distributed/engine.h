@@ -46,8 +46,8 @@ struct EngineSpec {
 /// overlap. Calls wait until their part is done; several threads may call at once, with different
 /// tags. Calls with one tag are the same call on all ranks.
 ///
-/// What goes wrong is thrown as an exception derived from std::exception: a rank that has gone, or
-/// Close. Time limits are not the engine's: whoever waits calls Close.
+/// Errors are thrown as exceptions derived from std::exception: a rank that has gone, or Close.
+/// Time limits are not the engine's: whoever waits calls Close.
 class Engine {
  public:
   virtual ~Engine() = default;

@@ -40,7 +40,7 @@ class HAMMOCK_API Pipeline {
  private:
   /// The microbatch that this stage works on at a tick; -1: none.
   int AtTick(int tick, int stage) const;
-  /// What the stage before this one has made, sent by all stages that have made something.
+  /// The output of the stage before this one, sent by all stages that have one at this tick.
   Tensor Forwarded(const Tensor& made, int tick);
   Tensor InputOf(const Tensor& input, int microbatch, const Tensor& received) const;
   void CheckMade(const Tensor& made) const;

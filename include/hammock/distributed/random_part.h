@@ -32,7 +32,7 @@ class HAMMOCK_API RandomPart {
   RandomPart(const RandomPart&) = delete;
   RandomPart& operator=(const RandomPart&) = delete;
 
-  /// Those of this thread.
+  /// The parts that this thread draws now.
   static const std::vector<Part>& Current();
 
  private:

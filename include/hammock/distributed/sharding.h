@@ -61,7 +61,7 @@ class HAMMOCK_API Mesh {
   std::shared_ptr<const State> state_;
 };
 
-/// What this rank has of a tensor.
+/// The shard of a tensor that this rank has.
 struct HAMMOCK_API ShardedTensor {
   Tensor local;
   Shape shape;  ///< of the whole

@@ -46,8 +46,8 @@ class HAMMOCK_API Distribution {
   Distribution& operator=(const Distribution&) = default;
 
   void SetBatchShape(const Dims& sizes) { batch_shape_ = sizes; }
-  /// What `parameter` was given as must be above zero: a number now, a tensor when it is computed.
-  /// `message` is "scale must be positive".
+  /// Checks that the argument for `parameter` is above zero: a number now, a tensor when it is
+  /// computed. `message` is "scale must be positive".
   static void NeedPositive(const char* name, const char* message, const TensorArg& given,
                            Tensor& parameter);
   static Tensor DrawFrom(const Distribution& other, const Dims& sizes) { return other.Draw(sizes); }

@@ -109,7 +109,8 @@ class HAMMOCK_API Any {
  private:
   Any(Kind kind, int64_t bits) : kind_(kind), bits_(bits) {}
   Any(Kind kind, std::shared_ptr<void> held) : kind_(kind), held_(std::move(held)) {}
-  /// What a value of these kinds holds; TypeError with `expected` for one of another kind.
+  /// The object that a value of these kinds holds; TypeError with `expected` for one of another
+  /// kind.
   template <class T>
   T& Held(std::initializer_list<Kind> kinds, const char* expected, const Location& at) const;
 

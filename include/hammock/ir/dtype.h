@@ -85,7 +85,7 @@ inline DType ComplexOf(DType dtype) {
   return RealOf(dtype) == DType::kF64 ? DType::kC128 : DType::kC64;
 }
 
-// What users write.
+// Names for users.
 inline constexpr DType boolean = DType::kBool;
 inline constexpr DType u8 = DType::kU8, u16 = DType::kU16, u32 = DType::kU32, u64 = DType::kU64;
 inline constexpr DType i8 = DType::kI8, i16 = DType::kI16, i32 = DType::kI32, i64 = DType::kI64;

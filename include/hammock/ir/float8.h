@@ -24,8 +24,8 @@ struct Float8 {
   static constexpr int kMantissa = 7 - kExponent;
   static constexpr int kBias = (1 << (kExponent - 1)) - 1;
   static constexpr uint8_t kNaN = 0x7f;
-  /// What is too large becomes infinity, or where there is none the largest value, as in PyTorch;
-  /// infinity does, too.
+  /// Numbers that are too large become infinity, or where there is none the largest value, as in
+  /// PyTorch; so does infinity.
   static constexpr uint8_t kOverflow = kHasInfinity ? 0x7c : 0x7e;
   /// The bits of the least float that becomes that.
   static constexpr uint32_t kTooLarge =

@@ -36,7 +36,7 @@ struct OpDef;
 struct GraphNode;
 class Tensor;
 
-/// What CSE, dead-code removal and reordering look at.
+/// The effect of an op: CSE, dead-code removal and reordering look at it.
 enum class Effect : uint8_t { kPure, kRandom, kOrdered };
 
 /// How an elementwise op chooses the dtype its operands are cast to, and its result's.
@@ -51,7 +51,8 @@ enum class DTypeRule : uint8_t {
   kSelect,     ///< first operand is bool, the others as kPromote
 };
 
-/// What the floats among an op's operands are cast to in the scope of an AutocastGuard; f64 stays.
+/// The dtype that the floats among an op's operands are cast to in the scope of an AutocastGuard;
+/// f64 stays.
 enum class AutocastRule : uint8_t {
   kNone,    ///< nothing: the op takes what comes
   kLow,     ///< the guard's dtype
@@ -59,7 +60,8 @@ enum class AutocastRule : uint8_t {
   kWidest,  ///< the widest dtype among them
 };
 
-/// What `infer` sees: operand types, attributes by position, and where to put the result types.
+/// The arguments of `infer`: operand types, attributes by position, and where to put the result
+/// types.
 struct InferCall {
   const OpDef& op;
   std::span<const Shape* const> in;  ///< null for an absent optional operand
@@ -68,7 +70,7 @@ struct InferCall {
 };
 using InferFn = void (*)(const InferCall&);
 
-/// What an expansion sees. Operands are symbolic tensors while a graph is lowered.
+/// The arguments of an expansion. Operands are symbolic tensors while a graph is lowered.
 struct ExpandCall {
   const OpDef& op;
   std::span<const Tensor> in;  ///< an undefined Tensor for an absent optional operand
@@ -77,9 +79,9 @@ struct ExpandCall {
 };
 using ExpandFn = std::vector<Tensor> (*)(const ExpandCall&);
 
-/// What a gradient sees. It is written in Tensor ops and also runs on symbolic tensors, which finds
-/// the operands and results whose values it reads: only those are kept for the backward pass, of
-/// the others it sees the type alone.
+/// The arguments of a gradient. It is written in Tensor ops and also runs on symbolic tensors,
+/// which finds the operands and results whose values it reads: only those are kept for the backward
+/// pass, of the others it sees the type alone.
 struct VjpCall {
   const OpDef& op;
   std::span<const Tensor> in;  ///< an undefined Tensor for an absent optional operand
@@ -96,7 +98,7 @@ struct VjpCall {
 /// cast to the operand's type by the caller.
 using VjpFn = std::vector<Tensor> (*)(const VjpCall&);
 
-/// What the cost of a node is computed from.
+/// The facts that the cost of a node is computed from.
 struct CostCall {
   const OpDef& op;
   std::span<const Shape* const> in;  ///< null for an absent optional operand

@@ -18,7 +18,7 @@ enum class ScalarFn : uint8_t {
 #undef HAMMOCK_FN
 };
 
-/// What a function takes and gives.
+/// The operands and the result of a function.
 enum class ScalarForm : uint8_t {
   kNone,
   kUnary,    ///< f(x)

@@ -16,7 +16,7 @@ inline bool IsPacked(DType dtype) { return InfoOf(dtype).bits < 8; }
 /// ValueError unless rows of a packed dtype fill whole bytes. A single element has its own.
 HAMMOCK_API void CheckPacked(const char* what, const Shape& shape);
 
-// What users write.
+// Names for users.
 inline constexpr DType f8e4m3 = DType::kF8E4M3, f8e5m2 = DType::kF8E5M2;
 inline constexpr DType i4 = DType::kI4, u4 = DType::kU4;
 

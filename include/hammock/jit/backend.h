@@ -1,6 +1,6 @@
 #pragma once
-/// What the writer of a delegate includes: the interface, its registration, and errors that name
-/// the op of the original program.
+/// The header for writers of delegates: the interface, its registration, and errors that name the
+/// op of the original program.
 ///
 ///   static auto cls = hammock::jit::backend<ToyBackend>("toy");
 ///   static const bool preprocess = hammock::jit::backend_preprocess_register("toy", Preprocess);
@@ -52,15 +52,16 @@ using DebugHandle = int64_t;
 /// they stand for.
 using DebugHandleGenerator = std::function<NodeMap<DebugHandle>(const Graph&)>;
 
-/// What a module becomes for `compile`: any value that can be saved. The module is a copy, in which
-/// the methods of the spec are graphs where that was possible (Module::graph_body).
+/// Converts a module to the value that is given to `compile`: any that can be saved. The module is
+/// a copy, in which the methods of the spec are graphs where that was possible
+/// (Module::graph_body).
 using PreprocessFn = std::function<Any(const Module& module, const AnyDict& method_compile_spec,
                                        const DebugHandleGenerator& handles)>;
 
 /// Thread-safe. ValueError if the backend has one. Returns true, for static registration.
 HAMMOCK_API bool backend_preprocess_register(const std::string& name, PreprocessFn preprocess);
 
-/// What becomes of a node when a module is partitioned: run, expand, or refuse with a reason.
+/// The treatment of a node when a module is partitioned: run, expand, or refuse with a reason.
 using CapabilityFn = std::function<lazy::Capability(const Graph& graph, NodeId node)>;
 
 /// For `partition_to_backend`. Thread-safe. ValueError if the backend has one.

@@ -19,7 +19,7 @@
 
 namespace hammock::jit {
 
-/// What a delegate raised, with the place in the original program:
+/// An error that a delegate raised, with its line in the original program:
 ///
 ///   toy: overflow
 ///   Module hierarchy: top(Net)::forward.__loweredModule__(Net)::forward.a0(A)::forward.add

@@ -27,8 +27,8 @@ class HAMMOCK_API BackendData {
   /// Identity, unique among live data, for backends and tools: the runtime goes by the object.
   using Handle = int64_t;
 
-  /// What is known of the data besides its value: which tensor it belongs to (-1: none), and
-  /// whether it must never be donated. The executor sets it for cached scalars.
+  /// Facts about the data besides its value: which tensor it belongs to (-1: none), and whether it
+  /// must never be donated. The executor sets it for cached scalars.
   struct HAMMOCK_API Info {
     virtual ~Info();
   };
@@ -98,7 +98,7 @@ class HAMMOCK_API BackendData {
 
 using hammock::BackendDataPtr;
 
-/// What derived forms take on a device; a backend reports it in MemoryInfo::derived.
+/// The bytes of derived forms on a device; a backend reports them in MemoryInfo::derived.
 HAMMOCK_API int64_t DerivedBytes(const BackendDevice& device);
 /// Drops all derived forms of a device; returns their bytes.
 HAMMOCK_API int64_t DropDerivedData(const BackendDevice& device);

@@ -179,7 +179,7 @@ class HAMMOCK_API BackendImplInterface {
   /// Whether graphs are folded, simplified and rid of equal and dead nodes before this backend is
   /// asked for their nodes and gets them. No bit of a result changes.
   virtual bool WantsOptimisedGraphs(const BackendDevice&) const { return false; }
-  /// What becomes of a node of `graph`, whose operand types it can look up there. By default:
+  /// The treatment of a node of `graph`, whose operand types it can look up there. By default:
   /// primitives run, composites are expanded.
   virtual Capability QueryCapability(const Graph& graph, NodeId node,
                                      const BackendDevice& device) const;

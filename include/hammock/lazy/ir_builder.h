@@ -54,7 +54,7 @@ class HAMMOCK_API IrBuilder final {
   NodePtr MakeUnsqueeze(const Value& input, int64_t dim) const;
 };
 
-/// What a dimension node is worth: sizes are concrete here, so the value is exact.
+/// The value of a dimension node: sizes are concrete here, so it is exact.
 HAMMOCK_API int64_t DimensionValue(const Node& node);
 
 }  // namespace hammock::lazy

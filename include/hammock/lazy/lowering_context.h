@@ -69,7 +69,7 @@ class HAMMOCK_API Computation {
   /// Bytes that a cached entry of this computation holds besides its graph.
   virtual int64_t bytes() const { return artifact_bytes; }
 
-  /// What the backend made of it.
+  /// The backend's compiled form of this computation.
   std::shared_ptr<void> artifact;
   int64_t artifact_bytes = 0;
   /// The most memory that a run takes on its device besides its arguments; 0: not known. Where a

@@ -11,7 +11,7 @@
 
 namespace hammock::lazy {
 
-/// What SerializeComputation returns, by members. A backend that saves what it compiled fills in
+/// The result of SerializeComputation, by members. A backend that saves its compiled form fills in
 /// `artifact`:
 ///
 ///   std::string SerializeComputation(const ComputationPtr& computation) const override {
@@ -33,7 +33,8 @@ struct HAMMOCK_API SavedComputation {
   std::vector<DerivedSize> derived_sizes;
   std::vector<std::pair<int, int>> aliases;
   std::vector<std::string> devices;
-  /// What the backend compiled, in a form of its own. Empty: it is compiled anew when it is loaded.
+  /// The backend's compiled form, in a format of its own. Empty: it is compiled anew when it is
+  /// loaded.
   std::string artifact;
 
   SavedComputation() = default;

@@ -44,7 +44,7 @@ class HAMMOCK_API UnaryModule : public Module {
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Woverloaded-virtual"  // UnaryLayer hides one on purpose
 namespace detail {
-/// What `forward` of a UnaryModule runs in Hammock's own layers.
+/// The base of Hammock's own layers of one tensor: `forward` calls `Run`, which they implement.
 class HAMMOCK_API UnaryCode : public UnaryModule {
  public:
   Tensor forward(const Tensor& input) override { return Run(input); }
@@ -79,7 +79,7 @@ struct OptionsOf<Impl> {
   using type = typename Impl::Options;
 };
 
-/// What arguments and results of a layer are to a module of any class.
+/// Types of arguments and results of a layer that a module of any class takes as `Any`.
 template <class T>
 concept Boxable = std::convertible_to<T, Tensor> || std::is_arithmetic_v<T> ||
     std::same_as<T, std::optional<Tensor>>;

@@ -1,5 +1,5 @@
 #pragma once
-/// Layers whose heart is a product: Linear, Bilinear, convolutions, Embedding.
+/// Layers of one matmul, convolution or lookup: Linear, Bilinear, convolutions, Embedding.
 
 #include <optional>
 #include <string>

@@ -1,7 +1,7 @@
 #pragma once
 /// Quantised layers, and the pass that makes them of trained ones.
 ///
-/// Weights alone: products of float activations with weights of 8 or 4 bits, for models that are
+/// Weights alone: matmuls of float activations with weights of 8 or 4 bits, for models that are
 /// bound by the memory of their weights (decoding).
 ///
 ///   nn::quantize_(model, {.dtype = i4, .group = 64});

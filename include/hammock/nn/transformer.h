@@ -22,7 +22,7 @@ struct MultiheadAttentionOptions {
   std::optional<int64_t> kdim = std::nullopt, vdim = std::nullopt;
   bool batch_first = false;
 };
-/// What a call of attention may be given besides query, key and value.
+/// Arguments of a call of attention besides query, key and value.
 struct AttentionCall {
   std::optional<Tensor> key_padding_mask = std::nullopt;
   bool need_weights = true;

@@ -23,7 +23,7 @@ HAMMOCK_API std::tuple<Tensor, Tensor> _scaled_dot_product_attention(
     const std::optional<Tensor>& attn_mask = std::nullopt, double dropout_p = 0.0,
     bool need_attn_weights = false, bool is_causal = false, HAMMOCK_AT);
 
-/// What multi_head_attention_forward may be given besides its inputs and weights.
+/// Arguments of multi_head_attention_forward besides its inputs and weights.
 struct AttentionOptions {
   std::optional<Tensor> bias_k, bias_v;
   bool add_zero_attn = false;

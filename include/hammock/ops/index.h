@@ -2,9 +2,9 @@
 /// Gathering, scattering, indexing, sorting and searching. Indices are checked when they are used:
 /// reading a result that needed a wrong one raises.
 ///
-/// What depends on values for its shape (nonzero, masked_select, unique, boolean masks) reads a
-/// count, which ends the graph: the counters DataDependentShape count these, by op and line. The
-/// forms that end in _static are given a size instead and read nothing.
+/// Ops whose shape depends on values (nonzero, masked_select, unique, boolean masks) read a count,
+/// which ends the graph: the counters DataDependentShape count these, by op and line. The forms
+/// that end in _static are given a size instead and read nothing.
 
 #include <optional>
 #include <string>

@@ -87,7 +87,7 @@ HAMMOCK_API Tensor fft_ihfftn(const Tensor& self, const std::optional<Dims>& s =
 /// The frequencies of fft_fft of `n` samples that are `d` apart: 0, 1, ..., -2, -1 over n * d.
 HAMMOCK_API Tensor fft_fftfreq(int64_t n, double d = 1.0, std::optional<DType> dtype = std::nullopt,
                                const Device& device = Device(), HAMMOCK_AT);
-/// Those of fft_rfft: 0, 1, ..., n / 2 over n * d.
+/// The frequencies of fft_rfft: 0, 1, ..., n / 2 over n * d.
 HAMMOCK_API Tensor fft_rfftfreq(int64_t n, double d = 1.0,
                                 std::optional<DType> dtype = std::nullopt,
                                 const Device& device = Device(), HAMMOCK_AT);

@@ -65,7 +65,7 @@ class HAMMOCK_API GradScaler {
   void load_state_dict(const StateDict& state, Location at = Location::current());
 
  private:
-  /// What is known of an optimiser since the last update.
+  /// The state of an optimiser since the last update.
   struct Entry {
     const Optimizer* optimizer;
     Tensor found_inf;  // f32[], 1 where a gradient is not finite

@@ -51,7 +51,7 @@ class HAMMOCK_API LBFGS : public Optimizer {
     Tensor grad_change, step;
     double inverse_product;
   };
-  /// What the iterations so far have led to.
+  /// The state after the iterations so far.
   struct Progress {
     int64_t iterations = 0;
     Tensor direction, previous_grad;

@@ -6,8 +6,8 @@
 ///   loss.backward();
 ///   optimizer.step();    // recorded, not run: one graph with the forward and backward pass
 ///
-/// What changes from step to step (learning rate, momentum, the count of steps) is in tensors, so
-/// a schedule never causes a compile. An optimiser is used by one thread at a time.
+/// Numbers that change from step to step (learning rate, momentum, the count of steps) are in
+/// tensors, so a schedule never causes a compile. An optimiser is used by one thread at a time.
 
 #include <memory>
 #include <string>
@@ -61,7 +61,7 @@ class HAMMOCK_API Optimizer {
   /// Copies from what state_dict gave. Missing and unexpected entries and those of another dtype or
   /// shape are listed in one ValueError; then nothing has been loaded.
   virtual void load_state_dict(const StateDict& state, Location at = Location::current());
-  /// What load_state_dict expects when it is given a state of such shapes.
+  /// The shapes that load_state_dict expects when it is given a state of such shapes.
   virtual StateShapes ExpectedState(const StateShapes& given) const;
   /// All tensors that a step may change, always in the same order; some may be given twice.
   virtual std::vector<Tensor> tensors() const;

@@ -71,7 +71,7 @@ struct Group {
 /// Whether an update takes gradients that have some rows of the parameter only.
 enum class SparseGrads { kRefused, kTaken, kOnly };
 
-/// What the rules below have in common, whatever their options.
+/// The base of the rules below, whatever their options.
 class HAMMOCK_API RuleOptimizer : public Optimizer {
  public:
   /// Updates every parameter that has a gradient: one recorded op for each.
@@ -82,7 +82,7 @@ class HAMMOCK_API RuleOptimizer : public Optimizer {
   std::vector<Tensor> tensors() const override;
 
  protected:
-  /// What the updates of a group have in common.
+  /// The update of all parameters of a group.
   struct GroupUpdate {
     const OpDef* op;
     std::vector<Tensor> operands;  // behind the gradient, but for the count of steps

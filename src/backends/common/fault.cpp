@@ -5,10 +5,10 @@
 
 #include "base/never_destroyed.h"
 
-namespace hammock::reference {
-namespace internal {
+namespace hammock {
+namespace fault_internal {
 std::atomic<bool> fault_hook_set{false};
-}  // namespace internal
+}  // namespace fault_internal
 
 namespace {
 
@@ -27,11 +27,11 @@ Holder& GetHolder() {
 void SetFaultHook(FaultHook hook) {
   Holder& holder = GetHolder();
   std::lock_guard lock(holder.mutex);
-  internal::fault_hook_set.store(static_cast<bool>(hook), std::memory_order_relaxed);
+  fault_internal::fault_hook_set.store(static_cast<bool>(hook), std::memory_order_relaxed);
   holder.hook = hook ? std::make_shared<const FaultHook>(std::move(hook)) : nullptr;
 }
 
-void internal::CallFaultHook(FaultPoint point, std::string_view detail) {
+void fault_internal::CallFaultHook(FaultPoint point, std::string_view detail) {
   std::shared_ptr<const FaultHook> hook;
   {
     std::lock_guard lock(GetHolder().mutex);
@@ -40,4 +40,4 @@ void internal::CallFaultHook(FaultPoint point, std::string_view detail) {
   if (hook) (*hook)(point, detail);
 }
 
-}  // namespace hammock::reference
+}  // namespace hammock

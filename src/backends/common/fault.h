@@ -12,7 +12,7 @@
 
 #include "hammock/export.h"
 
-namespace hammock::reference {
+namespace hammock {
 
 /// The points at which the hook is called, and `detail` there.
 enum class FaultPoint {
@@ -30,17 +30,19 @@ using FaultHook = std::function<void(FaultPoint, std::string_view detail)>;
 /// thread keeps the hook that it found.
 HAMMOCK_API void SetFaultHook(FaultHook hook);
 
-namespace internal {
+namespace fault_internal {
 extern std::atomic<bool> fault_hook_set;
 void CallFaultHook(FaultPoint point, std::string_view detail);
-}  // namespace internal
+}  // namespace fault_internal
 
-inline bool FaultHookSet() { return internal::fault_hook_set.load(std::memory_order_relaxed); }
+inline bool FaultHookSet() {
+  return fault_internal::fault_hook_set.load(std::memory_order_relaxed);
+}
 
 /// Calls the hook, if there is one.
 inline void MaybeFail(FaultPoint point, std::string_view detail) {
   if (FaultHookSet()) [[unlikely]]
-    internal::CallFaultHook(point, detail);
+    fault_internal::CallFaultHook(point, detail);
 }
 
 /// Sets a hook for a scope.
@@ -52,4 +54,4 @@ class ScopedFault {
   ScopedFault& operator=(const ScopedFault&) = delete;
 };
 
-}  // namespace hammock::reference
+}  // namespace hammock

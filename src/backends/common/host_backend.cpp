@@ -7,9 +7,6 @@
 namespace hammock {
 
 using lazy::BackendDevice;
-using reference::FaultHookSet;
-using reference::FaultPoint;
-using reference::MaybeFail;
 
 BackendDataPtr HostBackend::MakeComputationDataFromTensor(const HostTensor& tensor,
                                                           const Shape& shape,

@@ -17,6 +17,7 @@
 #include "backends/cpu/sized_program.h"
 #include "backends/cpu/thread_pool.h"
 #include "backends/reference/interpreter.h"
+#include "base/never_destroyed.h"
 #include "base/process_exit.h"
 #include "base/profile_file.h"
 #include "hammock/config.h"
@@ -42,9 +43,6 @@ constinit config::Option<std::string> kText({
 
 using lazy::BackendDevice;
 using lazy::ComputationPtr;
-using reference::FaultHookSet;
-using reference::FaultPoint;
-using reference::MaybeFail;
 
 constexpr const char* kName = "cpu";
 constexpr int8_t kType = 3;
@@ -262,8 +260,8 @@ class Backend : public HostBackend {
 }  // namespace cpu
 
 lazy::BackendImplInterface* CpuBackend() {
-  static auto* backend = new cpu::Backend;
-  return backend;
+  static auto& backend = NeverDestroyed<cpu::Backend>();
+  return &backend;
 }
 
 }  // namespace hammock

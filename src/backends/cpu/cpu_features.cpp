@@ -12,6 +12,8 @@ CpuFeatures Detect() {
   if (__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
       __builtin_cpu_supports("avx512dq") && features.avx512f) {
     features.processor = Processor::kAvx512;
+    features.avx512vnni = __builtin_cpu_supports("avx512vnni");
+    features.avx512bf16 = __builtin_cpu_supports("avx512bf16");
   } else if (features.avx2 && __builtin_cpu_supports("fma")) {
     features.processor = Processor::kAvx2;
   }

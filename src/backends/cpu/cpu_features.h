@@ -16,7 +16,8 @@ struct CpuFeatures {
   bool avx2 = false;
   bool avx512f = false;
   bool f16c = false;
-  Processor processor = Processor::kPlain;  ///< kAvx2 has FMA too, kAvx512 also BW, DQ and VL
+  bool avx512vnni = false, avx512bf16 = false;  ///< only where `processor` is kAvx512
+  Processor processor = Processor::kPlain;      ///< kAvx2 has FMA too, kAvx512 also BW, DQ and VL
 };
 const CpuFeatures& HostFeatures();
 

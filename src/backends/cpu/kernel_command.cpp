@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/ceil_div.h"
+
 namespace hammock::cpu {
 
 using compiler::Access;
@@ -17,8 +19,6 @@ constexpr int64_t kLeastTileWork = 1 << 15;
 constexpr int64_t kMostTileWork = 1 << 18;
 constexpr int64_t kTiles = 64;
 constexpr int64_t kColumnGrain = 256;
-
-int64_t Quotient(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 /// Makes non-temporal stores visible to other threads.
 void Fence() {
@@ -65,16 +65,16 @@ void KernelCommand::DivideIntoTiles() {
   column_tile_ = columns;
   if (!whole_rows && columns * per_element > tile_work) {
     int64_t wanted = std::max(tile_work / per_element, kColumnGrain);
-    column_tile_ = Quotient(wanted, kColumnGrain) * kColumnGrain;
+    column_tile_ = CeilDiv(wanted, kColumnGrain) * kColumnGrain;
   }
   int64_t row_work = std::max<int64_t>(std::min(column_tile_, columns) * per_element, 1);
   row_tile_ = std::clamp<int64_t>(tile_work / row_work, 1, std::max<int64_t>(rows, 1));
   if (kernel.lanes_along_rows) {
     row_tile_ =
-        std::min(Quotient(row_tile_, kMaxRowLanes) * kMaxRowLanes, std::max<int64_t>(rows, 1));
+        std::min(CeilDiv(row_tile_, kMaxRowLanes) * kMaxRowLanes, std::max<int64_t>(rows, 1));
   }
-  row_tiles_ = rows == 0 ? 0 : Quotient(rows, row_tile_);
-  column_tiles_ = columns == 0 ? (whole_rows ? 1 : 0) : Quotient(columns, column_tile_);
+  row_tiles_ = rows == 0 ? 0 : CeilDiv(rows, row_tile_);
+  column_tiles_ = columns == 0 ? (whole_rows ? 1 : 0) : CeilDiv(columns, column_tile_);
   tile_work_ = row_tile_ * row_work;
 }
 

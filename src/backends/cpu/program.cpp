@@ -334,7 +334,7 @@ void Program::Run(std::span<char* const> inputs, std::span<char* const> outputs,
       timer.emplace(metrics::Get<kKernelTimes>(CommandName(i)));
     }
     if (collectives) [[unlikely]] {
-      RunBeside(i, end, buffers, arena, *collectives);
+      RunOverlapped(i, end, buffers, arena, *collectives);
     } else {
       RunCommands(i, end, buffers, arena);
     }
@@ -378,8 +378,8 @@ void Program::FindOverlap(const BufferMap<int64_t>& bytes) {
   bytes_ = bytes;
 }
 
-void Program::RunBeside(size_t first, size_t end, BufferSpan<char*> buffers, char* arena,
-                        RunningCollectives& collectives) const {
+void Program::RunOverlapped(size_t first, size_t end, BufferSpan<char*> buffers, char* arena,
+                            RunningCollectives& collectives) const {
   using Range = RunningCollectives::Range;
   const Overlap own = overlap_[first];
   const bool is_collective = own == Overlap::kCollective || own == Overlap::kStarts;
@@ -430,7 +430,7 @@ void Program::RunProfiled(BufferSpan<char*> buffers, char* arena, size_t in_plac
     if (overlap_.empty()) {
       RunCommands(i, i + 1, buffers, arena);
     } else {
-      RunBeside(i, i + 1, buffers, arena, collectives);
+      RunOverlapped(i, i + 1, buffers, arena, collectives);
       if (overlap_[i] == Overlap::kStarts) continue;  // its times are known at the end
     }
     profile.AddKernel(i, CommandName(i), begin, lazy::RunProfile::Now());

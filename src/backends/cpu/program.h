@@ -126,8 +126,8 @@ class Program {
   /// Which collectives may be under way while other commands run; see running_collectives.h.
   void FindOverlap(const compiler::BufferMap<int64_t>& bytes);
   /// Runs commands [first, end) when the collectives that they need have ended, or starts one.
-  void RunBeside(size_t first, size_t end, compiler::BufferSpan<char*> buffers, char* arena,
-                 RunningCollectives& collectives) const;
+  void RunOverlapped(size_t first, size_t end, compiler::BufferSpan<char*> buffers, char* arena,
+                     RunningCollectives& collectives) const;
   void RunCommands(size_t first, size_t end, compiler::BufferSpan<char*> buffers,
                    char* arena) const;
   void PrepareCommands();

@@ -16,6 +16,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/cpu_relax.h"
 #include "base/fork.h"
 #include "base/log.h"
 #include "base/process_exit.h"
@@ -44,14 +45,6 @@ constexpr auto kWatchAlone = std::chrono::microseconds(50);
 // between two requests costs more than it gives.
 constexpr auto kComesBack = std::chrono::microseconds(200);
 
-void Pause() {
-#if defined(__x86_64__) || defined(__i386__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  asm volatile("yield");
-#endif
-}
-
 void Sleep(std::atomic<uint32_t>& word, uint32_t seen) {
   syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, seen, nullptr, nullptr, 0);
 }
@@ -71,7 +64,7 @@ bool Watch(F done) {
   std::chrono::steady_clock::time_point start;
   for (int turn = 0;; ++turn) {
     if (done()) return true;
-    Pause();
+    CpuRelax();
     if (turn % 64 != 63) continue;
     auto now = std::chrono::steady_clock::now();
     if (turn == 63) start = now;

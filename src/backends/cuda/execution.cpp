@@ -184,7 +184,7 @@ class Execution {
       if (data.number()) numbers_.push_back({in_.size(), *data.number()});
       in_.push_back(data.address());
     }
-    const int slots = program_.numbers().Place(numbers_);
+    const int slots = program_.numbers().AssignSlots(numbers_);
     for (const VaryingNumbers::Number& number : numbers_) {
       if (number.slot < 0) in_[number.argument] = UploadNumber(arguments_[number.argument]);
     }

@@ -133,7 +133,7 @@ class Program {
   std::string NamesOfCommands() const;
   std::string Where() const;
 
-  /// Those of programs inside too.
+  /// The kernels of this program and of programs inside it.
   std::vector<KernelSource> Sources() const;
   /// For people: the graph, its commands and memory, and the `cuda` or `ptx` text of its kernels.
   std::string ToText(std::string_view what) const;
@@ -225,7 +225,7 @@ class Program {
   Address FaultOf(size_t i, const Memory& memory) const;
   /// As RunCommands, and says which command lost the machine.
   void RunWatched(const Memory& memory) const;
-  /// As RunCommands, and writes the times of commands to metrics, or into a trace.
+  /// As RunCommands, and writes the times of commands to metrics, or into a profile.
   void RunTimed(const Memory& memory, const lazy::RunProfile* profile) const;
   std::string NameOfCommand(size_t i) const;
   std::string NameOfGroup(size_t first) const;
@@ -245,7 +245,7 @@ class Program {
   mutable std::vector<Variants> functions_;
   mutable std::shared_ptr<Function> gather_;
   mutable std::once_flag other_variant_;
-  // What its runs leave for later ones.
+  // State that runs leave for later ones.
   const std::unique_ptr<CudaGraphCache> graphs_ = std::make_unique<CudaGraphCache>();
   const std::unique_ptr<KnownOrders> orders_ = std::make_unique<KnownOrders>();
   const std::unique_ptr<VaryingNumbers> numbers_ = std::make_unique<VaryingNumbers>();

@@ -191,9 +191,10 @@ bool Program::IsExchange(size_t i) const {
   return IsCollective(*node.op) && node.attr("size").integer() > 1;
 }
 
-// What a failed op has left must not reach other ranks: they would succeed with it. So the host
-// waits for checks that stand before an exchange; an error that it raises here ends the step on all
-// ranks. Runs whose arguments may have failed have waited for them before (Execution::Run).
+// Values that a failed op has left must not reach other ranks, which would succeed with them. So
+// the host waits for checks that stand before an exchange; an error that it raises here ends the
+// step on all ranks. Runs whose arguments may have failed have waited for them before
+// (Execution::Run).
 void Program::CheckBeforeExchange(size_t i, const Memory& memory) const {
   if (!arrangement_->has_collectives || !IsExchange(i)) return;
   bool unchecked = false;

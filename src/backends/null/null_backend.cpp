@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "backends/common/single_device.h"
+#include "base/never_destroyed.h"
 #include "base/pool.h"
 
 namespace hammock {
@@ -112,8 +113,8 @@ class Backend : public SingleDeviceBackend {
 }  // namespace
 
 lazy::BackendImplInterface* NullBackend() {
-  static auto* backend = new Backend;
-  return backend;
+  static auto& backend = NeverDestroyed<Backend>();
+  return &backend;
 }
 
 }  // namespace hammock

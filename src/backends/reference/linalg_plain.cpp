@@ -74,7 +74,7 @@ void Scale(T* x, int64_t count, int64_t stride, const T& by) {
   }
 }
 
-/// What LAPACK compares pivots by.
+/// The size by which LAPACK compares pivots.
 double PivotSize(double x) { return std::abs(x); }
 double PivotSize(const Complex& x) { return std::abs(x.real()) + std::abs(x.imag()); }
 

@@ -8,6 +8,7 @@
 #include "backends/common/host_backend.h"
 #include "backends/reference/interpreter.h"
 #include "backends/reference/memory_pool.h"
+#include "base/never_destroyed.h"
 #include "base/process_exit.h"
 #include "ir/graph_sizes.h"
 
@@ -182,8 +183,8 @@ class Backend : public HostBackend {
 }  // namespace reference
 
 lazy::BackendImplInterface* ReferenceBackend() {
-  static auto* backend = new reference::Backend;
-  return backend;
+  static auto& backend = NeverDestroyed<reference::Backend>();
+  return &backend;
 }
 
 }  // namespace hammock

@@ -109,12 +109,12 @@ Launch WithLoops(const Launch& launch, const std::vector<Loop>& loops, size_t ro
   return result;
 }
 
-/// The command of a product and of the kernel after it; nothing where that is not possible.
-std::optional<Command> Join(const Graph& graph, const Command& product, const Command& command,
+/// The command of a contraction and of the kernel after it; nothing where that is not possible.
+std::optional<Command> Join(const Graph& graph, const Command& contraction, const Command& command,
                             BufferId buffer) {
   const Launch& launch = command.launch;
-  int64_t columns = ResultColumns(graph, product.node);
-  int64_t count = graph[product.node].type().numel();
+  int64_t columns = ResultColumns(graph, contraction.node);
+  int64_t count = graph[contraction.node].type().numel();
   int access = AccessOf(launch, buffer);
   if (access < 0 || count == 0 || columns <= 1) return std::nullopt;
   if (launch.maps[access].offset != 0) return std::nullopt;
@@ -128,12 +128,12 @@ std::optional<Command> Join(const Graph& graph, const Command& product, const Co
   std::optional<size_t> row_loops = SplitRows(loops, access, columns, reduces);
   if (!row_loops || *row_loops == loops.size() || !loops.back().is_column) return std::nullopt;
   Command joined;
-  joined.node = product.node;
+  joined.node = contraction.node;
   joined.launch = WithLoops(launch, loops, *row_loops);
   joined.row_loops = std::max(static_cast<int>(*row_loops) - 1, 0);
-  joined.nodes = product.nodes;
+  joined.nodes = contraction.nodes;
   joined.nodes.insert(joined.nodes.end(), command.nodes.begin(), command.nodes.end());
-  joined.reads = product.reads;
+  joined.reads = contraction.reads;
   for (BufferId read : command.reads) {
     if (read != buffer) AddOnce(joined.reads, read);
   }
@@ -141,7 +141,7 @@ std::optional<Command> Join(const Graph& graph, const Command& product, const Co
   return joined;
 }
 
-bool IsProduct(const Graph& graph, const Command& command) {
+bool IsContraction(const Graph& graph, const Command& command) {
   return !command.launch.kernel && ResultColumns(graph, command.node) > 0;
 }
 
@@ -177,19 +177,19 @@ void AttachEpilogues(const Graph& graph, Schedule& schedule) {
   BufferMap<bool> was_read(schedule.buffers.size());
   std::vector<bool> joined(commands.size());
   for (size_t i = 0; i < commands.size(); ++i) {
-    std::vector<BufferId> products;  // that nothing has read yet, the latest first
+    std::vector<BufferId> contractions;  // that nothing has read yet, the latest first
     for (BufferId buffer : commands[i].reads) {
       int from = writer[buffer];
-      if (from >= 0 && !was_read[buffer] && IsProduct(graph, commands[from])) {
-        products.push_back(buffer);
+      if (from >= 0 && !was_read[buffer] && IsContraction(graph, commands[from])) {
+        contractions.push_back(buffer);
       }
       was_read[buffer] = true;
     }
     for (BufferId buffer : commands[i].writes) writer[buffer] = static_cast<int>(i);
     if (!commands[i].launch.kernel || commands[i].node) continue;
-    std::sort(products.begin(), products.end(),
+    std::sort(contractions.begin(), contractions.end(),
               [&](BufferId a, BufferId b) { return writer[a] > writer[b]; });
-    for (BufferId buffer : products) {
+    for (BufferId buffer : contractions) {
       const int from = writer[buffer];
       std::optional<Command> both = Join(graph, commands[from], commands[i], buffer);
       if (!both) continue;

@@ -17,8 +17,9 @@ class ByRange {
  public:
   using Maker = std::function<std::shared_ptr<const Made>()>;
 
-  /// What covers `sizes`, else what `make` makes for them; null where that makes nothing. Near
-  /// sizes for which it made nothing it is not tried again, and after some failures nowhere.
+  /// The entry that covers `sizes`, else the one that `make` makes for them; null where it returns
+  /// null. `make` is not called again near sizes for which it returned null, and after some
+  /// failures not at all.
   std::shared_ptr<const Made> Find(const std::vector<int64_t>& sizes, const Maker& make) {
     constexpr size_t kMostFailures = 6;
     constexpr size_t kMostMade = 8;

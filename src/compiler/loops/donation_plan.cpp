@@ -25,7 +25,7 @@ std::vector<BufferId> Overwritable(const Graph& graph, const Schedule& schedule,
                                    const Command& command, BufferId output) {
   if (command.updates) return {command.updates};
   std::vector<BufferId> result = OverwrittenBy(command, output);
-  if (command.is_call()) {  // a product reads its operands until the end
+  if (command.is_call()) {  // a contraction reads its operands until the end
     for (GraphValue operand : graph[command.node].inputs) {
       if (operand.node) std::erase(result, schedule.BufferOf(StorageOf(graph, operand)));
     }

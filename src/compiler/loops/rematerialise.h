@@ -9,7 +9,8 @@
 
 namespace hammock::compiler {
 
-/// What the intermediate values of a run may take: inputs and results have memory in any case.
+/// The most memory for the intermediate values of a run: inputs and results have memory in any
+/// case.
 struct MemoryBudget {
   double fraction = 1;   ///< of what is planned without a budget
   int64_t bytes = 0;     ///< 0: the fraction counts

@@ -279,7 +279,7 @@ class Scheduler {
   bool Join(int command, NodeId id, const std::vector<NodeId>& needs) {
     KernelBuilder* kernel = open_[command].kernel.get();
     if (!kernel || kernel->size() > kMaxInstrs || !LeavesWork(*kernel, id)) return false;
-    if (KeepsFromProduct(open_[command], id)) return false;
+    if (KeepsFromContraction(open_[command], id)) return false;
     if (rows_apart_ && IsWorkOfRows(*kernel, id, needs)) return false;
     if (!kernel->Add(id)) return false;
     command_of_[id] = command;
@@ -301,9 +301,9 @@ class Scheduler {
            });
   }
 
-  /// Whether a kernel that could follow a product on parts of its result no longer could, if the
-  /// nest joins: it would reduce over parts.
-  bool KeepsFromProduct(const Open& open, NodeId id) const {
+  /// Whether a kernel that could follow a contraction on parts of its result no longer could, if
+  /// the nest joins: it would reduce over parts.
+  bool KeepsFromContraction(const Open& open, NodeId id) const {
     const GraphNode& node = graph_[id];
     if (!epilogues_ || !ReductionOf(node) || open.kernel->reduces()) return false;
     const Shape& operand = graph_.TypeOf(node.inputs[0]);

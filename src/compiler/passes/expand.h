@@ -13,7 +13,7 @@ namespace hammock {
 Graph ExpandComposites(Graph graph,
                        const std::function<bool(const Graph&, NodeId)>& keep = nullptr);
 
-/// What `expand` gives for a node whose operands are values of `into`, added to it.
+/// The results of `expand` for a node whose operands are values of `into`, added to it.
 std::vector<GraphValue> ExpandNode(const GraphNode& node, ExpandFn expand, Graph& into);
 
 }  // namespace hammock

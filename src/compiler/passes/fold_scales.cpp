@@ -9,14 +9,14 @@ namespace hammock {
 
 namespace {
 
-/// A product, what follows it for each channel, and where its channels are.
+/// A contraction, the ops that follow it for each channel, and the dims of its channels.
 struct Chain {
-  std::vector<NodeId> nodes;  // the product first
+  std::vector<NodeId> nodes;  // the contraction first
   int channel = 0;            // dim of the result
   int weight_channel = 0;     // dim of the second operand
 };
 
-/// Where the channels of a product are; nothing for other nodes.
+/// A chain of a contraction alone, with the dims of its channels; nothing for other nodes.
 std::optional<Chain> StartAt(const Graph& graph, NodeId id) {
   const GraphNode& node = graph[id];
   Chain chain;
@@ -81,7 +81,8 @@ struct Uses {
   NodeMap<NodeId> user;
 };
 
-/// Follows a product as long as its result is only scaled and shifted; nothing if it is not scaled.
+/// Follows a contraction as long as its result is only scaled and shifted; nothing if it is not
+/// scaled.
 std::optional<Chain> FindChain(const Graph& graph, const Uses& uses, NodeId id) {
   std::optional<Chain> chain = StartAt(graph, id);
   if (!chain) return std::nullopt;
@@ -100,7 +101,7 @@ std::optional<Chain> FindChain(const Graph& graph, const Uses& uses, NodeId id) 
   return chain;
 }
 
-/// Replaces each chain by one matmul with scaled weights.
+/// Replaces each chain by one contraction with scaled weights.
 class Folder {
  public:
   explicit Folder(const Graph& graph) : graph_(graph), editor_(graph) {}
@@ -142,8 +143,8 @@ class Folder {
   }
 
   GraphValue Fold(const Chain& chain) {
-    const GraphNode& product = graph_[chain.nodes[0]];
-    const Shape& type = product.types[0];
+    const GraphNode& contraction = graph_[chain.nodes[0]];
+    const Shape& type = contraction.types[0];
     Shape vector = type.With(Dims{type.size(chain.channel)});
     std::optional<GraphValue> scale, shift;
     auto apply = [&](const OpDef& op, GraphValue a, GraphValue b) {
@@ -171,12 +172,12 @@ class Folder {
         scale = apply(ops::kDiv, scale ? *scale : one, other);
       }
     }
-    GraphValue weight = editor_.Mapped(product.inputs[1]);
+    GraphValue weight = editor_.Mapped(contraction.inputs[1]);
     const Shape weight_type = editor_.TypeOf(weight);
     weight = editor_.Add(ops::kMul, {weight, Spread(*scale, weight_type, chain.weight_channel)}, {},
                          weight_type);
-    GraphValue result =
-        editor_.Add(*product.op, {editor_.Mapped(product.inputs[0]), weight}, product.attrs, type);
+    GraphValue result = editor_.Add(
+        *contraction.op, {editor_.Mapped(contraction.inputs[0]), weight}, contraction.attrs, type);
     if (!shift) return result;
     return editor_.Add(ops::kAdd, {result, Spread(*shift, type, chain.channel)}, {}, type);
   }

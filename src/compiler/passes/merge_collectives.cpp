@@ -109,7 +109,7 @@ class Merger {
       return input.node && is_late_[input.node];
     });
   }
-  /// What needs the results of a bucket comes behind it.
+  /// Nodes that need the results of a bucket come behind it.
   void KeepLate() {
     for (NodeId id : late_) editor_.Keep(id, editor_.Take(id));
     late_.clear();

@@ -39,6 +39,14 @@ HAMMOCK_BODY auto IsNan(const F& x) {
   return x != x;
 }
 
+/// a where the last bit is 1, else b. By bits: g++ does not vectorise a test of one bit.
+template <class D, class Int>
+HAMMOCK_BODY D SelectOdd(const Int& number, const D& a, const D& b) {
+  Int mask = Like(number, 0) - (number & Like(number, 1));
+  auto a_bits = Bits(a), b_bits = Bits(b);
+  return FromBits(b_bits ^ ((a_bits ^ b_bits) & mask));
+}
+
 /// A sum of two, of which the second is what the first lacks.
 template <class F>
 struct Pair {

@@ -88,29 +88,21 @@ HAMMOCK_BODY SinCos64<D> SinCosOf64(const D& x) {
           quadrant};
 }
 
-/// a where the last bit is 1, else b. By bits: g++ does not vectorise a test of one bit.
-template <class D, class Int>
-HAMMOCK_BODY D SelectOdd64(const Int& number, const D& a, const D& b) {
-  Int mask = Like(number, 0) - (number & Like(number, 1));
-  auto a_bits = Bits(a), b_bits = Bits(b);
-  return FromBits(b_bits ^ ((a_bits ^ b_bits) & mask));
-}
-
 /// The sine `quadrants` after x.
 template <class D>
 HAMMOCK_BODY D Sin64(const D& x, int quadrants) {
   auto [sin, cos, k] = SinCosOf64(x);
   auto quadrant = k + Like(k, quadrants);
   auto sign = (quadrant & Like(k, 2)) << 62;
-  D result = FromBits(Bits(SelectOdd64(quadrant, cos.high, sin.high)) ^ sign);
+  D result = FromBits(Bits(SelectOdd(quadrant, cos.high, sin.high)) ^ sign);
   return quadrants == 0 ? Select(Abs(x) < Like(x, 0x1p-27), x, result) : result;
 }
 
 template <class D>
 HAMMOCK_BODY D Tan64(const D& x) {
   auto [sin, cos, k] = SinCosOf64(x);
-  Pair<D> above = {SelectOdd64(k, -cos.high, sin.high), SelectOdd64(k, -cos.low, sin.low)};
-  Pair<D> below = {SelectOdd64(k, sin.high, cos.high), SelectOdd64(k, sin.low, cos.low)};
+  Pair<D> above = {SelectOdd(k, -cos.high, sin.high), SelectOdd(k, -cos.low, sin.low)};
+  Pair<D> below = {SelectOdd(k, sin.high, cos.high), SelectOdd(k, sin.low, cos.low)};
   D inverse = Like(x, 1) / below.high;
   D quotient = above.high * inverse;
   D rest = Fma(-quotient, below.high, above.high) + Fma(-quotient, below.low, above.low);

@@ -150,14 +150,6 @@ HAMMOCK_BODY SinCos<D> SinCosOf(const D& x) {
   return {Fma(r * z, s, r), cos, Bits(k + Like(x, kShift64))};
 }
 
-/// a where the last bit is 1, else b. By bits: g++ does not vectorise a test of one bit.
-template <class D, class Int>
-HAMMOCK_BODY D SelectOdd(const Int& number, const D& a, const D& b) {
-  Int mask = Like(number, 0) - (number & Like(number, 1));
-  auto a_bits = Bits(a), b_bits = Bits(b);
-  return FromBits(b_bits ^ ((a_bits ^ b_bits) & mask));
-}
-
 /// The sine `quadrants` after x.
 template <class D>
 HAMMOCK_BODY D Sin(const D& x, int quadrants) {

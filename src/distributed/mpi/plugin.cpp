@@ -222,7 +222,7 @@ class MpiEngine : public Engine {
         if (Clock::now() < look) continue;
         look = Clock::now() + kLook;
         if (Clock::now() > end) GiveUp();
-        // What a rank had sent before it left still comes.
+        // Messages that a rank had sent before it left still arrive.
         if (end == Clock::time_point::max() && engine_.store_.Get(kClosed)) {
           end = Clock::now() + kArriving;
         }

@@ -25,7 +25,7 @@ Tensor Shared(const Call& c, const Tensor& x, int64_t heads) {
   return repeat_interleave(x, heads / x.size(1), 1);
 }
 
-/// What is added to the scores: the mask, its missing columns, later keys and padding.
+/// The bias that is added to the scores: the mask, its missing columns, later keys and padding.
 Tensor BiasOf(const Call& c, DType dtype, int64_t rows, int64_t columns, int64_t past) {
   double low = -std::numeric_limits<double>::infinity();
   Tensor none = full({}, low, dtype, c.device()), zero = zeros({}, dtype, c.device());

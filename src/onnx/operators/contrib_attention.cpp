@@ -30,7 +30,7 @@ int64_t HeadsOf(const Call& c, const char* name = "num_heads") {
   return heads;
 }
 
-/// What is added to scores where `seen` is false.
+/// A bias for scores: `value` where `seen` is false, else 0.
 Tensor Hidden(const Tensor& seen, DType dtype, double value) {
   Tensor none = zeros_like(seen, dtype);
   return where(seen, none, full_like(none, value));

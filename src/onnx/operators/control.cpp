@@ -70,7 +70,7 @@ std::vector<Tensor> TensorsOf(Run& run, const Values& values) {
   return tensors;
 }
 
-/// What a loop's state can hold.
+/// Whether the state of a loop can hold the value.
 bool IsCarried(const Value& value) { return value.kind == Value::Kind::kTensor && !value.element; }
 
 Values Branch(Call& c, const format::Graph& graph) {

@@ -87,7 +87,7 @@ namespace {
 
 Values Conv(Call& c) { return {Convolved(c, c[0], c[1], c.Optional(2))}; }
 
-/// What no input reaches.
+/// Results that depend on no input: the bias, or zeros.
 Tensor BiasOrZeros(const Call& c, const std::optional<Tensor>& bias, const Tensor& y,
                    const Dims& sizes) {
   if (!bias) return zeros(sizes, y.dtype(), c.device());
@@ -148,7 +148,7 @@ Values ConvTranspose(Call& c) {
     default:
       c.Unsupported("convolutions over {} dims are not supported", rank);
   }
-  // What is added at the end has the bias alone.
+  // Elements added at the end have the bias alone.
   for (size_t i = 0; i < rank; ++i) {
     int64_t dim = static_cast<int64_t>(i) + 2, add = more[i] - high[i];
     if (add > 0) {

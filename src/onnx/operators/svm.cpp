@@ -122,8 +122,8 @@ Tensor Coupled(const Call& c, const Tensor& pair, const Pairs& pairs, int64_t cl
   Tensor flat = one.reshape({pairs.count(), classes * classes});
   Tensor back = one.transpose(1, 2).reshape({pairs.count(), classes * classes});
   Tensor r = (matmul(pair, flat) + matmul(1 - pair, back)).reshape({samples, classes, classes});
-  Tensor turned = r.transpose(1, 2);
-  Tensor q = diag_embed(sum(turned * turned, {2})) - turned * r;
+  Tensor transposed = r.transpose(1, 2);
+  Tensor q = diag_embed(sum(transposed * transposed, {2})) - transposed * r;
   double enough = 0.005 / static_cast<double>(classes);
   ops::LoopOperands operands;
   operands.carried = {

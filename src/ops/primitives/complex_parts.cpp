@@ -1,7 +1,8 @@
 /// Complex functions in real ones. Inverse functions follow Kahan ("Branch Cuts for Complex
 /// Elementary Functions", 1987): signs of zeros choose the side of a cut, as in C and PyTorch.
 ///
-/// What cancels or overflows is computed in f64 for c64 (Wide); for c128 by forms that do not.
+/// Terms that cancel or overflow are computed in f64 for c64 (Wide); for c128 by formulas that do
+/// neither.
 
 #include "ops/primitives/complex_parts.h"
 

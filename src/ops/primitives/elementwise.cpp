@@ -12,7 +12,7 @@
 namespace hammock::ops {
 namespace {
 
-/// What a scalar function is on complex numbers; null where it is not defined.
+/// The expansion of a scalar function of complex numbers; null where it is not defined.
 constexpr ExpandFn ComplexBody(ScalarFn fn) {
   struct Row {
     ScalarFn fn;

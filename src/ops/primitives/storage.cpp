@@ -81,7 +81,7 @@ Dims ByBytes(const Dims& sizes, int64_t each) {
   return result;
 }
 
-/// What the lowest bits of a u8 mean.
+/// The numbers that the lowest bits of u8 elements encode.
 Tensor LowBits(const Tensor& bytes, DType dtype) {
   const int bits = InfoOf(dtype).bits, sign = 1 << (bits - 1);
   Tensor value = bytes & ((1 << bits) - 1);

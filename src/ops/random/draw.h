@@ -26,7 +26,7 @@ struct DrawnSizes {
 };
 /// By what this thread draws now.
 DrawnSizes SizesToDraw(const Dims& sizes);
-/// Those words of a stream, as [rows, count].
+/// The words of a stream that belong to this part, as [rows, count].
 Tensor WordsFrom(const Tensor& state, const Dims& sizes, const DrawnSizes& drawn, int64_t rows);
 
 /// `rows` independent u32 words for each element, as [rows, count].

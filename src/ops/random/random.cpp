@@ -67,7 +67,8 @@ DType FloatOrComplexDType(const char* op, std::optional<DType> dtype, DType fall
   return IsComplex(result) ? result : FloatDType(op, dtype, fallback);
 }
 
-/// What `draw` gives; of complex numbers both parts, side by side, times `scale`.
+/// The numbers that `draw` gives; for a complex dtype real and imaginary part are drawn side by
+/// side, times `scale`.
 Tensor Drawn(Tensor (*draw)(const Draw&), Draw as, double scale) {
   if (!IsComplex(as.dtype)) return draw(as);
   const Dims sizes = as.sizes;

@@ -4,6 +4,7 @@
 #include <memory>
 #include <mutex>
 
+#include "base/never_destroyed.h"
 #include "base/throw.h"
 #include "hammock/autograd.h"
 #include "hammock/ops/elementwise.h"
@@ -21,7 +22,7 @@ using namespace ops;  // NOLINT: the op writer's kit
 
 namespace {
 
-/// What backward passes have added for one weight, as indices and rows.
+/// The gradient of one weight as backward passes have added it: indices and rows.
 struct RowGrads {
   std::mutex mutex;
   std::vector<Tensor> indices, rows;
@@ -34,7 +35,7 @@ struct Table {
   std::map<int64_t, std::weak_ptr<RowGrads>> weights;
 
   static Table& Get() {
-    static Table& table = *new Table;  // threads may record while the process ends
+    static auto& table = NeverDestroyed<Table>();
     return table;
   }
 

@@ -1,5 +1,5 @@
 #pragma once
-/// What the files of sparse tensors share: positions as dense tensors.
+/// The parts of sparse tensors for the files of this folder: positions as dense tensors.
 
 #include "hammock/sparse.h"
 

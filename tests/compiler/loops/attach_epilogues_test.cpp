@@ -1,4 +1,4 @@
-// Which kernels become the epilogues of products.
+// Which kernels become the epilogues of contractions.
 
 #include "compiler/loops/attach_epilogues.h"
 
@@ -32,7 +32,7 @@ std::vector<std::string> CommandsOf(const std::string& text) {
 using Commands = std::vector<std::string>;
 const Commands kOneCommand = {"dot_general + kernel"};
 
-TEST(AttachEpilogues, BiasActivationAndResidualAreOneCommandWithTheProduct) {
+TEST(AttachEpilogues, BiasActivationAndResidualAreOneCommandWithTheMatmul) {
   EXPECT_EQ(CommandsOf(R"(
     %0 = input : f32[64,32]
     %1 = input : f32[32,48]
@@ -91,7 +91,7 @@ TEST(AttachEpilogues, HeadsAreSplitOnTheWay) {
   EXPECT_EQ(command.launch.columns, 16);
 }
 
-TEST(AttachEpilogues, SoftmaxOfScoresFollowsItsProduct) {
+TEST(AttachEpilogues, SoftmaxOfScoresFollowsItsMatmul) {
   EXPECT_EQ(CommandsOf(R"(
     %0 = input : f32[2,64,32]
     %1 = input : f32[2,48,32]
@@ -107,7 +107,7 @@ TEST(AttachEpilogues, SoftmaxOfScoresFollowsItsProduct) {
             kOneCommand);
 }
 
-TEST(AttachEpilogues, SumsOverRowsOfAProductStayApart) {
+TEST(AttachEpilogues, SumsOverRowsOfAMatmulStayApart) {
   EXPECT_EQ(CommandsOf(R"(
     %0 = input : f32[64,32]
     %1 = input : f32[32,48]
@@ -117,7 +117,7 @@ TEST(AttachEpilogues, SumsOverRowsOfAProductStayApart) {
             (Commands{"dot_general", "kernel"}));
 }
 
-TEST(AttachEpilogues, AProductWaitsForTheOtherOperandsOfItsReader) {
+TEST(AttachEpilogues, AMatmulWaitsForTheOtherOperandsOfItsReader) {
   EXPECT_EQ(CommandsOf(R"(
     %0 = input : f32[64,32]
     %1 = input : f32[32,48]
@@ -130,7 +130,7 @@ TEST(AttachEpilogues, AProductWaitsForTheOtherOperandsOfItsReader) {
             (Commands{"sort", "dot_general + kernel"}));
 }
 
-TEST(AttachEpilogues, OfTwoProductsTheLaterTakesTheKernel) {
+TEST(AttachEpilogues, OfTwoMatmulsTheLaterTakesTheKernel) {
   EXPECT_EQ(CommandsOf(R"(
     %0 = input : f32[64,32]
     %1 = input : f32[32,48]
@@ -170,7 +170,7 @@ TEST(AttachEpilogues, WhatOnlyTheEpilogueReadsTakesNoMemory) {
   EXPECT_EQ(schedule.commands[0].launch.columns, 32 * 32);
 }
 
-TEST(AttachEpilogues, PartsOfAProductAreReadAfterAllOfIt) {
+TEST(AttachEpilogues, PartsOfAMatmulAreReadAfterAllOfIt) {
   EXPECT_EQ(CommandsOf(R"(
     %0 = input : f32[64,32]
     %1 = input : f32[32,48]

@@ -101,13 +101,13 @@ TEST(FoldScales, KeepsNumbersUpToRounding) {
 TEST(FoldScales, LeavesWhatWouldNotPayOrNotBeRight) {
   // A shift alone, a weight that is larger than the result, a result that is used twice, a scale
   // for each row, a division by the result.
-  const char* product =
+  const char* matmul =
       "%0 = input : f32[16,5]\n%1 = input : f32[5,3]\n%2 = input : f32[3]\n"
       "%3 = input : f32[16,1]\n"
       "%4 = dot_general %0, %1 {a_contract=[1], b_contract=[0], a_batch=[], b_batch=[]} : "
       "f32[16,3]\n"
       "%5 = broadcast %2 {sizes=[16,3]} : f32[16,3]\n";
-  std::string start = product;
+  std::string start = matmul;
   ExpectSameNumbers(start + "%6 = add %4, %5 : f32[16,3]\nreturn %6", false);
   ExpectSameNumbers(start + "%6 = mul %4, %5 : f32[16,3]\nreturn %6, %4", false);
   ExpectSameNumbers(start + "%6 = div %5, %4 : f32[16,3]\nreturn %6", false);

@@ -10,7 +10,7 @@
 namespace hammock::tool {
 namespace {
 
-/// What CheckOp finds wrong on a device.
+/// The fault that CheckOp finds on a device; empty if there is none.
 std::string CheckOn(const OpDef& op, const Device& device) {
   SetDefaultDevice(device);
   manual_seed(1);  // equal samples on both

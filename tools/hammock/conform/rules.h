@@ -8,7 +8,7 @@ namespace hammock::tool {
 
 enum class ConformLevel { kBronze, kSilver, kGold };
 
-/// What is checked, and with what.
+/// The plug-in that is checked, and the suite that it is checked with.
 struct Subject {
   std::string plugin;  ///< the library
   std::string golden;  ///< folder of a golden suite; may be empty

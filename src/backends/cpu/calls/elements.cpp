@@ -178,8 +178,10 @@ class DivideCall : public Call {
         return Divide<TruncQuotient>(in, out[0]);
       case ScalarFn::kRemainder:
         return Divide<FloorModulus>(in, out[0]);
-      default:
+      case ScalarFn::kFmod:
         return Divide<TruncModulus>(in, out[0]);
+      default:
+        HAMMOCK_CHECK(false, "{} is no division of integers", node_.op->name());
     }
   }
   const char* kernel() const override { return "quotients"; }

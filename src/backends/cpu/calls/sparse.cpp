@@ -150,8 +150,8 @@ bool Suits(const Graph& graph, const GraphNode& node) {
          graph.TypeOf(node.inputs[0]).dtype() == index;
 }
 
-/// What the three ops have in common: a batch of matrices, elements and their indices. `Self` has a
-/// template `Compute<T, I>(in, out)` for values of T and indices of I.
+/// The base of the three sparse calls: a batch of matrices, elements and their indices. `Self` has
+/// a template `Compute<T, I>(in, out)` for values of T and indices of I.
 template <class Self>
 class SparseCall : public Call {
  public:

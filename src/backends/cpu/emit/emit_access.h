@@ -26,7 +26,7 @@ class AccessEmitter {
   void LoadArguments();
   const std::string& rows() const { return rows_; }
   const std::string& columns() const { return columns_; }
-  /// What follows is about this row; where lanes lie along columns.
+  /// Accesses that are emitted from now on are in this row; where lanes lie along columns.
   void MoveToRow(const std::string& row);
 
   std::string Load(const compiler::Instr& instr, const Spot& spot);

@@ -121,7 +121,7 @@ std::string SumEmitter::Finish(size_t i) {
     for (size_t v = 0; v < half; ++v) sums[v] = combine(sums[v], sums[v + half], lanes);
   }
   std::string sum = sums[0];
-  // What comes next waits for the last of these steps, so they do not look for NaNs.
+  // The next instruction waits for the last of these steps, so they do not look for NaNs.
   const bool extreme = IsFloat(instr.dtype) && (instr.reduce == compiler::ReduceFn::kMax ||
                                                 instr.reduce == compiler::ReduceFn::kMin);
   std::string any_nan = extreme ? values_.AnyNan(sum, instr.dtype, lanes) : "";

@@ -19,7 +19,7 @@ constexpr int kShortBody = 24;    // instructions up to which vectors are as lon
 constexpr int kMiddleBody = 64;   // and up to which they are longer than short
 constexpr int kHalfTheBytes = 4;  // of 64 lanes in registers; twice that leaves half the lanes
 
-/// What an instruction asks of the vectors that it is computed in.
+/// The body of an instruction, by which the length of its vectors is chosen.
 ScalarBody BodyOf(const Instr& instr, DType operands) {
   if (instr.kind == Kind::kCast && IsFloat(operands) && !IsFloat(instr.dtype)) {
     return ScalarBody::kWide;
@@ -27,7 +27,7 @@ ScalarBody BodyOf(const Instr& instr, DType operands) {
   return instr.kind == Kind::kScalar ? hammock::BodyOf(instr.fn, operands) : ScalarBody::kLight;
 }
 
-/// What decides how long the vectors of one loop are.
+/// The facts of one loop that decide how long its vectors are.
 struct Body {
   int size = 0;
   int bytes = 0;  // of the widest value

@@ -20,7 +20,7 @@ struct LaneKernels {
   void (*join)(Planes<T>, int64_t, const T*, Planes<T>);
 };
 
-/// Those of this processor, for float and double.
+/// The functions for this processor, for float and double.
 template <class T>
 const LaneKernels<T>& LaneKernelsHere();
 

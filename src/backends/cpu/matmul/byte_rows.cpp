@@ -125,9 +125,8 @@ void RunBlock(Block& block, [[maybe_unused]] ByteRows::Level level, bool is_sign
 
 ByteRows::Level ByteRows::Best() {
 #if defined(__x86_64__)
-  const Processor processor = HostFeatures().processor;
-  if (processor == Processor::kAvx512 && __builtin_cpu_supports("avx512vnni")) return Level::kVnni;
-  if (processor != Processor::kPlain) return Level::kAvx2;
+  if (HostFeatures().avx512vnni) return Level::kVnni;
+  if (HostFeatures().processor != Processor::kPlain) return Level::kAvx2;
 #endif
   return Level::kPlain;
 }

@@ -1,6 +1,6 @@
 #pragma once
-/// Products of the rows of two matrices of bytes, summed in i32: integer kernels for processors
-/// that multiply bytes (AVX-512 VNNI), and for AVX2.
+/// Matmuls of two matrices of bytes, the second transposed, summed in i32: integer kernels for
+/// processors that multiply bytes (AVX-512 VNNI), and for AVX2.
 
 #include <cstdint>
 

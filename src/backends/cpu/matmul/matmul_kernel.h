@@ -8,14 +8,14 @@
 #include <string>
 
 #include "backends/cpu/matmul/matmul.h"
+#include "base/ceil_div.h"
 #include "hammock/option.h"
 
 namespace hammock::cpu {
 
 inline int64_t RoundUp(int64_t value, int64_t multiple) {
-  return (value + multiple - 1) / multiple * multiple;
+  return CeilDiv(value, multiple) * multiple;
 }
-inline int64_t CeilDiv(int64_t value, int64_t divisor) { return (value + divisor - 1) / divisor; }
 
 inline int64_t Product(const Dims& sizes) {
   int64_t product = 1;

@@ -99,7 +99,7 @@ struct Tables {
   alignas(64) uint16_t pairs[32];
 };
 
-/// What all rows of weights share.
+/// Inputs that all rows of weights share.
 struct Prepared {
   const QuantizedRowsSpec& spec;
   const QuantizedRowsPointers& p;
@@ -547,7 +547,7 @@ QuantizedRows::Level QuantizedRows::Best(const QuantizedRowsSpec& spec) {
   if ((four && !LaneScales::Takes(spec)) || spec.k / spec.group > kMostGroups) return Level::kPlain;
   const Processor processor = HostFeatures().processor;
   if (processor == Processor::kAvx512) {
-    const bool pairs = four && spec.x == DType::kBF16 && __builtin_cpu_supports("avx512bf16");
+    const bool pairs = four && spec.x == DType::kBF16 && HostFeatures().avx512bf16;
     return pairs ? Level::kBf16 : Level::kAvx512;
   }
   if (processor == Processor::kAvx2 && (four || spec.group % 32 == 0)) return Level::kAvx2;

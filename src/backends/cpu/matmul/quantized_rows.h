@@ -1,6 +1,6 @@
 #pragma once
-/// Products of a few vectors with the rows of a quantised matrix, by our own kernels: what decoding
-/// with weights of 8 or 4 bits does. They read each weight once, at the speed of memory.
+/// Matmuls of a few rows with a quantised matrix, transposed, by our own kernels: decoding with
+/// weights of 8 or 4 bits consists of them. They read each weight once, at the speed of memory.
 
 #include <cstdint>
 

@@ -8,6 +8,7 @@
 
 #include "backends/common/call_axis.h"
 #include "backends/cuda/calls/calls.h"
+#include "base/ceil_div.h"
 
 namespace hammock::cuda {
 
@@ -48,8 +49,6 @@ Grid BlockGrid(int64_t count);
 
 /// The type of elements of so many bytes, in kernels that only move them.
 std::string_view BytesType(int64_t bytes);
-
-inline int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 inline uint64_t Argument(int64_t value) { return static_cast<uint64_t>(value); }
 inline void Append(std::vector<uint64_t>& arguments, const Dims& numbers) {

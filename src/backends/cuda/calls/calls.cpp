@@ -22,7 +22,7 @@ const CallEntry* FindEntry(const OpDef* op) {
   return nullptr;
 }
 
-/// Those of the loop IR, and what becomes them (arg_reductions.h).
+/// Reductions of the loop IR, and ops that become some (arg_reductions.h).
 bool IsReduction(const OpDef* op) {
   return op == &ops::kArgMax || op == &ops::kArgMin || op == &ops::kReduceSum ||
          op == &ops::kReduceProd || op == &ops::kReduceMax || op == &ops::kReduceMin ||

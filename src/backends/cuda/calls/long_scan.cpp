@@ -54,7 +54,7 @@ class LongScan : public Call {
 
  private:
   ScanPlan plan_;
-  bool same_size_;  // of elements and results, which then have the same place in shared memory
+  bool same_size_;  // of elements and results, which then have the same index in shared memory
   bool vectors_;    // four elements are contiguous and aligned
   int64_t each_;    // elements of a thread
   int64_t tiles_;   // of a line

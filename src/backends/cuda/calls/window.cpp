@@ -69,7 +69,7 @@ class Windows {
  private:
   static constexpr int64_t kUnrolled = 16;  // a longer window may be all that there is
 
-  /// Whether numbers and places, also those in the padding, fit into 32 bits.
+  /// Whether counts and indices, also those in the padding, fit into 32 bits.
   bool few() const {
     bool fits = in_.numel() <= kMost32 && out_.numel() <= kMost32;
     for (int d = 0; d < dims(); ++d) {
@@ -138,7 +138,7 @@ class MaxWindowBackwardCall : public Call {
   std::vector<KernelSource> Sources() const override {
     auto kernel = [this](const char* function, DType wide) {
       return SourceOf({.file = "window.cuh",
-                       .function = fmt::format("{}<Kind, {}>", function, PlaceType()),
+                       .function = fmt::format("{}<Kind, {}>", function, IndexType()),
                        .argument_bytes = windows_.argument_bytes(),
                        .definitions = KindText(windows_, ReduceFn::kSum, dtype(), dtype(), wide)});
     };
@@ -164,8 +164,8 @@ class MaxWindowBackwardCall : public Call {
  private:
   bool few() const { return windows_.in().numel() < kMost32; }
   DType dtype() const { return windows_.in().dtype(); }
-  /// The type of places; a window of padding only has the largest one.
-  const char* PlaceType() const { return few() ? "unsigned" : "uint64_t"; }
+  /// The type of indices; a window of padding only has the largest one.
+  const char* IndexType() const { return few() ? "unsigned" : "uint64_t"; }
 
   Windows windows_;
 };

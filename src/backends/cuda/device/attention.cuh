@@ -72,7 +72,7 @@ __device__ __forceinline__ void scale_rows(float (&out)[kTiles][kColumns][4],
   }
 }
 
-// What the threads of a block have of the queries of a matrix: rows of results and their sums.
+// Registers of a thread for the queries of its block: rows of results and their sums.
 template <class Kind>
 struct QueryRows {
   using Narrow = typename Kind::Narrow;

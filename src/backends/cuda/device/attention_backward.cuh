@@ -40,7 +40,7 @@ __device__ __forceinline__ void sum_overlapped(int end, Scores& weights, Copy co
   finish_sums();
 }
 
-// What the threads of a block have of the queries of a matrix, to sum their gradient.
+// Registers of a thread for the queries of its block: rows of them, and sums of their gradient.
 template <class Kind>
 struct QueryGradient {
   using Narrow = typename Kind::Narrow;
@@ -213,8 +213,8 @@ __device__ __forceinline__ void attention_query_gradient_async(const AttentionBa
   rows.store(args);
 }
 
-// What the threads of a block have of the keys of a matrix, to sum their gradient and that of the
-// values.
+// Registers of a thread for the keys of its block: rows of keys and values, and sums of the
+// gradients of both.
 template <class Kind>
 struct KeyGradient {
   using Narrow = typename Kind::Narrow;

@@ -1,5 +1,5 @@
 #pragma once
-// What device functions of kernels share.
+// Types and functions that device code of several kernels uses.
 
 #include "backends/cuda/device/args.h"
 #include "backends/cuda/device/prelude.cuh"

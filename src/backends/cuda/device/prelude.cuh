@@ -55,7 +55,7 @@ __device__ inline unsigned short to_bf16(float x) {
 }
 #endif
 
-// What no long long holds, and NaN, becomes its smallest value.
+// Numbers that no long long holds, and NaN, become its smallest value.
 __device__ inline long long to_i64(double x) {
   bool in_range = x >= -0x1p63 && x < 0x1p63;
   return in_range ? (long long)x : -0x7fffffffffffffffll - 1;

@@ -7,6 +7,7 @@
 
 #include "backends/cuda/calls/near_sizes.h"
 #include "base/library.h"
+#include "base/never_destroyed.h"
 #include "base/record_bytes.h"
 #include "base/throw.h"
 
@@ -69,28 +70,30 @@ struct Functions {
   std::string why_absent;
 };
 
+Functions LoadFunctions() {
+  Functions f;
+  Library library(BlasFiles());
+  library.Find("cublasLtCreate", f.create);
+  library.Find("cublasLtDestroy", f.destroy);
+  library.Find("cublasLtMatmulDescCreate", f.matmul_create);
+  library.Find("cublasLtMatmulDescSetAttribute", f.matmul_set);
+  library.Find("cublasLtMatmulDescDestroy", f.matmul_destroy);
+  library.Find("cublasLtMatrixLayoutCreate", f.layout_create);
+  library.Find("cublasLtMatrixLayoutSetAttribute", f.layout_set);
+  library.Find("cublasLtMatrixLayoutDestroy", f.layout_destroy);
+  library.Find("cublasLtMatmulPreferenceCreate", f.preference_create);
+  library.Find("cublasLtMatmulPreferenceSetAttribute", f.preference_set);
+  library.Find("cublasLtMatmulPreferenceDestroy", f.preference_destroy);
+  library.Find("cublasLtMatmulAlgoGetHeuristic", f.heuristic);
+  library.Find("cublasLtMatmulAlgoCheck", f.algorithm_check);
+  library.Find("cublasLtMatmul", f.multiply);
+  library.FindOptional("cublasLtGetVersion", f.version);
+  f.why_absent = library.why_absent();
+  return f;
+}
+
 const Functions& TheFunctions() {
-  static const auto& functions = *[] {
-    auto* f = new Functions;
-    Library library(BlasFiles());
-    library.Find("cublasLtCreate", f->create);
-    library.Find("cublasLtDestroy", f->destroy);
-    library.Find("cublasLtMatmulDescCreate", f->matmul_create);
-    library.Find("cublasLtMatmulDescSetAttribute", f->matmul_set);
-    library.Find("cublasLtMatmulDescDestroy", f->matmul_destroy);
-    library.Find("cublasLtMatrixLayoutCreate", f->layout_create);
-    library.Find("cublasLtMatrixLayoutSetAttribute", f->layout_set);
-    library.Find("cublasLtMatrixLayoutDestroy", f->layout_destroy);
-    library.Find("cublasLtMatmulPreferenceCreate", f->preference_create);
-    library.Find("cublasLtMatmulPreferenceSetAttribute", f->preference_set);
-    library.Find("cublasLtMatmulPreferenceDestroy", f->preference_destroy);
-    library.Find("cublasLtMatmulAlgoGetHeuristic", f->heuristic);
-    library.Find("cublasLtMatmulAlgoCheck", f->algorithm_check);
-    library.Find("cublasLtMatmul", f->multiply);
-    library.FindOptional("cublasLtGetVersion", f->version);
-    f->why_absent = library.why_absent();
-    return f;
-  }();
+  static const auto& functions = NeverDestroyed<Functions>(LoadFunctions());
   return functions;
 }
 

@@ -8,6 +8,7 @@
 
 #include "backends/cuda/calls/near_sizes.h"
 #include "base/library.h"
+#include "base/never_destroyed.h"
 #include "base/record_bytes.h"
 #include "base/throw.h"
 
@@ -85,29 +86,31 @@ void FindWays(Library& library, Functions& f) {
   library.Find("cudnnConvolutionBackwardFilter", f.weight.run);
 }
 
+Functions LoadFunctions() {
+  Functions f;
+  Library library({"libcudnn.so.9", "libcudnn.so.8", "libcudnn.so"});
+  library.Find("cudnnCreate", f.create);
+  library.Find("cudnnDestroy", f.destroy);
+  library.Find("cudnnSetStream", f.set_stream);
+  library.Find("cudnnCreateTensorDescriptor", f.tensor_create);
+  library.Find("cudnnDestroyTensorDescriptor", f.tensor_destroy);
+  library.Find("cudnnSetTensorNdDescriptor", f.tensor_set);
+  library.Find("cudnnCreateFilterDescriptor", f.filter_create);
+  library.Find("cudnnDestroyFilterDescriptor", f.filter_destroy);
+  library.Find("cudnnSetFilterNdDescriptor", f.filter_set);
+  library.Find("cudnnCreateConvolutionDescriptor", f.convolution_create);
+  library.Find("cudnnDestroyConvolutionDescriptor", f.convolution_destroy);
+  library.Find("cudnnSetConvolutionNdDescriptor", f.convolution_set);
+  library.Find("cudnnSetConvolutionGroupCount", f.convolution_groups);
+  library.Find("cudnnSetConvolutionMathType", f.convolution_math);
+  FindWays(library, f);
+  library.FindOptional("cudnnGetVersion", f.version);
+  f.why_absent = library.why_absent();
+  return f;
+}
+
 const Functions& TheFunctions() {
-  static const auto& functions = *[] {
-    auto* f = new Functions;
-    Library library({"libcudnn.so.9", "libcudnn.so.8", "libcudnn.so"});
-    library.Find("cudnnCreate", f->create);
-    library.Find("cudnnDestroy", f->destroy);
-    library.Find("cudnnSetStream", f->set_stream);
-    library.Find("cudnnCreateTensorDescriptor", f->tensor_create);
-    library.Find("cudnnDestroyTensorDescriptor", f->tensor_destroy);
-    library.Find("cudnnSetTensorNdDescriptor", f->tensor_set);
-    library.Find("cudnnCreateFilterDescriptor", f->filter_create);
-    library.Find("cudnnDestroyFilterDescriptor", f->filter_destroy);
-    library.Find("cudnnSetFilterNdDescriptor", f->filter_set);
-    library.Find("cudnnCreateConvolutionDescriptor", f->convolution_create);
-    library.Find("cudnnDestroyConvolutionDescriptor", f->convolution_destroy);
-    library.Find("cudnnSetConvolutionNdDescriptor", f->convolution_set);
-    library.Find("cudnnSetConvolutionGroupCount", f->convolution_groups);
-    library.Find("cudnnSetConvolutionMathType", f->convolution_math);
-    FindWays(library, *f);
-    library.FindOptional("cudnnGetVersion", f->version);
-    f->why_absent = library.why_absent();
-    return f;
-  }();
+  static const auto& functions = NeverDestroyed<Functions>(LoadFunctions());
   return functions;
 }
 

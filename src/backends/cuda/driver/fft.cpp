@@ -1,6 +1,7 @@
 #include "backends/cuda/driver/fft.h"
 
 #include "base/library.h"
+#include "base/never_destroyed.h"
 #include "base/throw.h"
 
 namespace hammock::cuda {
@@ -32,25 +33,27 @@ struct Functions {
   std::string why_absent;
 };
 
+Functions LoadFunctions() {
+  Functions f;
+  Library library(FftFiles());
+  library.Find("cufftCreate", f.create);
+  library.Find("cufftDestroy", f.destroy);
+  library.Find("cufftSetAutoAllocation", f.set_auto_allocation);
+  library.Find("cufftMakePlanMany64", f.make);
+  library.Find("cufftSetStream", f.set_stream);
+  library.Find("cufftSetWorkArea", f.set_work_area);
+  library.Find("cufftExecC2C", f.c2c);
+  library.Find("cufftExecZ2Z", f.z2z);
+  library.Find("cufftExecR2C", f.r2c);
+  library.Find("cufftExecC2R", f.c2r);
+  library.Find("cufftExecD2Z", f.d2z);
+  library.Find("cufftExecZ2D", f.z2d);
+  f.why_absent = library.why_absent();
+  return f;
+}
+
 const Functions& TheFunctions() {
-  static const auto& functions = *[] {
-    auto* f = new Functions;
-    Library library(FftFiles());
-    library.Find("cufftCreate", f->create);
-    library.Find("cufftDestroy", f->destroy);
-    library.Find("cufftSetAutoAllocation", f->set_auto_allocation);
-    library.Find("cufftMakePlanMany64", f->make);
-    library.Find("cufftSetStream", f->set_stream);
-    library.Find("cufftSetWorkArea", f->set_work_area);
-    library.Find("cufftExecC2C", f->c2c);
-    library.Find("cufftExecZ2Z", f->z2z);
-    library.Find("cufftExecR2C", f->r2c);
-    library.Find("cufftExecC2R", f->c2r);
-    library.Find("cufftExecD2Z", f->d2z);
-    library.Find("cufftExecZ2D", f->z2d);
-    f->why_absent = library.why_absent();
-    return f;
-  }();
+  static const auto& functions = NeverDestroyed<Functions>(LoadFunctions());
   return functions;
 }
 

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "base/library.h"
+#include "base/never_destroyed.h"
 #include "hammock/config.h"
 
 namespace hammock::cuda {
@@ -50,25 +51,27 @@ struct Functions {
   std::string why_absent;
 };
 
+Functions LoadFunctions() {
+  Functions f;
+  Library library(NcclFiles());
+  library.Find("ncclGetUniqueId", f.get_unique_id);
+  library.Find("ncclCommInitRankConfig", f.init);
+  library.Find("ncclCommGetAsyncError", f.async_error);
+  library.Find("ncclCommAbort", f.abort);
+  library.Find("ncclGetErrorString", f.error_string);
+  library.Find("ncclGetLastError", f.last_error);
+  library.Find("ncclGroupStart", f.group_start);
+  library.Find("ncclGroupEnd", f.group_end);
+  library.Find("ncclSend", f.send);
+  library.Find("ncclRecv", f.receive);
+  library.Find("ncclAllGather", f.all_gather);
+  library.Find("ncclBroadcast", f.broadcast);
+  f.why_absent = library.why_absent();
+  return f;
+}
+
 const Functions& TheFunctions() {
-  static const auto& functions = *[] {
-    auto* f = new Functions;
-    Library library(NcclFiles());
-    library.Find("ncclGetUniqueId", f->get_unique_id);
-    library.Find("ncclCommInitRankConfig", f->init);
-    library.Find("ncclCommGetAsyncError", f->async_error);
-    library.Find("ncclCommAbort", f->abort);
-    library.Find("ncclGetErrorString", f->error_string);
-    library.Find("ncclGetLastError", f->last_error);
-    library.Find("ncclGroupStart", f->group_start);
-    library.Find("ncclGroupEnd", f->group_end);
-    library.Find("ncclSend", f->send);
-    library.Find("ncclRecv", f->receive);
-    library.Find("ncclAllGather", f->all_gather);
-    library.Find("ncclBroadcast", f->broadcast);
-    f->why_absent = library.why_absent();
-    return f;
-  }();
+  static const auto& functions = NeverDestroyed<Functions>(LoadFunctions());
   return functions;
 }
 

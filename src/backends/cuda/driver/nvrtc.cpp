@@ -33,23 +33,25 @@ struct Nvrtc {
   std::string why_absent;
 };
 
+Nvrtc LoadNvrtc() {
+  Nvrtc n;
+  Library library({"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"});
+  library.Find("nvrtcVersion", n.version);
+  library.Find("nvrtcCreateProgram", n.create);
+  library.Find("nvrtcCompileProgram", n.compile);
+  library.Find("nvrtcGetCUBINSize", n.code_size);
+  library.Find("nvrtcGetCUBIN", n.code);
+  library.Find("nvrtcGetPTXSize", n.ptx_size);
+  library.Find("nvrtcGetPTX", n.ptx);
+  library.Find("nvrtcGetProgramLogSize", n.log_size);
+  library.Find("nvrtcGetProgramLog", n.log);
+  library.Find("nvrtcDestroyProgram", n.destroy);
+  n.why_absent = library.why_absent();
+  return n;
+}
+
 const Nvrtc& TheNvrtc() {
-  static const auto& nvrtc = *[] {
-    auto* n = new Nvrtc;
-    Library library({"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"});
-    library.Find("nvrtcVersion", n->version);
-    library.Find("nvrtcCreateProgram", n->create);
-    library.Find("nvrtcCompileProgram", n->compile);
-    library.Find("nvrtcGetCUBINSize", n->code_size);
-    library.Find("nvrtcGetCUBIN", n->code);
-    library.Find("nvrtcGetPTXSize", n->ptx_size);
-    library.Find("nvrtcGetPTX", n->ptx);
-    library.Find("nvrtcGetProgramLogSize", n->log_size);
-    library.Find("nvrtcGetProgramLog", n->log);
-    library.Find("nvrtcDestroyProgram", n->destroy);
-    n->why_absent = library.why_absent();
-    return n;
-  }();
+  static const auto& nvrtc = NeverDestroyed<Nvrtc>(LoadNvrtc());
   return nvrtc;
 }
 

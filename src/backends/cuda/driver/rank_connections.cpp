@@ -33,7 +33,7 @@ NcclHost& HostOf(Machine& machine) {
   return *host;
 }
 
-/// What each rank says of `own`, by rank.
+/// The values of `own` on all ranks, by rank.
 template <class T>
 std::vector<T> GatherFrom(Group::State& group, Agreement& agreement, const std::string& what,
                           const T& own) {

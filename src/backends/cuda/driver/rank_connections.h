@@ -24,8 +24,8 @@ namespace hammock::cuda {
 
 class RankConnections : public distributed::DeviceConnections {
  public:
-  /// Those of a group, whose ranks make them at their first collective on devices; null where NCCL
-  /// cannot connect all of them, as on one card. The answer is the same on all ranks.
+  /// The connections of a group, whose ranks make them at their first collective on devices; null
+  /// where NCCL cannot connect all of them, as on one card. The answer is the same on all ranks.
   static RankConnections* Of(distributed::Group::State& group, distributed::Agreement& agreement,
                              Machine& machine, const std::string& what);
 

@@ -4,7 +4,7 @@
 
 namespace hammock::cuda {
 
-int VaryingNumbers::Place(std::span<Number> numbers) {
+int VaryingNumbers::AssignSlots(std::span<Number> numbers) {
   std::lock_guard lock(mutex_);
   for (Number& number : numbers) {
     if (known_.size() <= number.argument) known_.resize(number.argument + 1);

@@ -30,8 +30,8 @@ class VaryingNumbers {
     NumberBytes value;
     int slot = -1;  ///< where it goes among the numbers of the run, if it varies
   };
-  /// Sets the slots. Returns how many there are.
-  int Place(std::span<Number> numbers);
+  /// Sets `slot` of the numbers that vary. Returns how many slots there are.
+  int AssignSlots(std::span<Number> numbers);
 
  private:
   struct Known {

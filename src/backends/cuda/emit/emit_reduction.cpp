@@ -12,13 +12,13 @@ namespace {
 
 int Log2(int power) { return std::countr_zero(static_cast<unsigned>(power)); }
 
-/// Where a bit of an accumulator's number is, along a row.
-struct BitPlace {
+/// The bit of an index that a bit of an accumulator's number is, along a row.
+struct IndexBit {
   bool in_thread;
-  int bit;  ///< of the place in the thread's array, or of the thread's number
+  int bit;  ///< of the index in the thread's array, or of the thread's number
 };
 
-BitPlace PlaceOf(int bit, const LaunchConfig& config) {
+IndexBit IndexBitOf(int bit, const LaunchConfig& config) {
   int low = Log2(config.vector);
   int threads = Log2(config.threads);
   if (bit < low) return {true, bit};
@@ -53,11 +53,11 @@ class ReductionEmitter {
   std::string EmitAlong() {
     bool exchanged = false;
     for (int bit : OrderOfBits(config_.accumulators)) {
-      BitPlace place = PlaceOf(bit, config_);
-      if (place.in_thread) {
-        CombineInThread(place.bit);
-      } else if (place.bit < 5) {
-        CombineLanes(place.bit);
+      IndexBit index = IndexBitOf(bit, config_);
+      if (index.in_thread) {
+        CombineInThread(index.bit);
+      } else if (index.bit < 5) {
+        CombineLanes(index.bit);
       } else {
         if (!exchanged) ExchangeWarps();
         exchanged = true;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "base/ceil_div.h"
 #include "hammock/compiler/launch_size.h"
 
 namespace hammock::cuda {
@@ -27,8 +28,6 @@ constexpr int kMostVector = 8;
 constexpr int kMostKept = 96;    // 32-bit registers that a thread may keep over stages
 constexpr int kMostMapped = 40;  // the same for elements of a map
 constexpr unsigned kMostGridY = 65535;
-
-int64_t Quotient(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 int PowerAtLeast(int64_t n) {
   return static_cast<int>(std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(n, 1))));
@@ -143,7 +142,7 @@ void ShareColumns(const Launch& launch, LaunchConfig& config) {
   if (launch.columns % (int64_t{config.threads} * config.vector) != 0) return;
   if (shared * config.vector > kMostShared) return;
   const int64_t blocks = launch.columns / (int64_t{config.threads} * config.vector) *
-                         Quotient(lines, int64_t{config.lines} * kLines);
+                         CeilDiv(lines, int64_t{config.lines} * kLines);
   if (blocks < 2 * kFewBlocks) return;
   config.line_slots = true;
   config.slots = kLines;
@@ -160,7 +159,7 @@ void ConfigureMap(const Launch& launch, LaunchConfig& config) {
           (config.vector > 4 && is_crowded()))) {
     config.vector /= 2;
   }
-  int64_t vectors = Quotient(launch.columns, config.vector);
+  int64_t vectors = CeilDiv(launch.columns, config.vector);
   config.threads = std::min(PowerAtLeast(vectors), kBlock);
   config.lines = lines == 1 ? 1 : std::min(kBlock / config.threads, PowerAtLeast(lines));
   // Two vectors of wider elements are no faster than one.
@@ -283,7 +282,7 @@ void ConfigureColumn(const Launch& launch, LaunchConfig& config) {
   const int bytes = static_cast<int>(std::max<int64_t>(NarrowestBytes(kernel), 1)) * config.vector;
   config.lines = std::clamp(kLongPart / bytes, 1, PowerAtLeast(lines / config.vector));
   auto blocks = [&] {
-    return Quotient(lines, int64_t{config.lines} * config.vector) * config.passes;
+    return CeilDiv(lines, int64_t{config.lines} * config.vector) * config.passes;
   };
   config.split = CanSplit(kernel) && blocks() <= kMostSplitBlocks;
   while (!config.split && config.lines * bytes > kShortPart && blocks() < kManyBlocks / 2)
@@ -378,22 +377,22 @@ Grid GridOf(const Launch& launch, const LaunchConfig& config) {
   Grid grid;
   switch (config.way) {
     case LaunchConfig::Way::kMap:
-      grid.x = static_cast<unsigned>(Quotient(
-          launch.columns, int64_t{config.threads} * config.column_slots() * config.vector));
+      grid.x = static_cast<unsigned>(
+          CeilDiv(launch.columns, int64_t{config.threads} * config.column_slots() * config.vector));
       grid.y = static_cast<unsigned>(std::min<int64_t>(
-          Quotient(lines, int64_t{config.lines} * config.lines_of_thread()), kMostGridY));
+          CeilDiv(lines, int64_t{config.lines} * config.lines_of_thread()), kMostGridY));
       break;
     case LaunchConfig::Way::kTile:
-      grid.x = static_cast<unsigned>(Quotient(launch.columns, kTileSide));
+      grid.x = static_cast<unsigned>(CeilDiv(launch.columns, kTileSide));
       grid.y = static_cast<unsigned>(std::min<int64_t>(
-          Quotient(launch.rows, kTileSide) * (lines / std::max<int64_t>(launch.rows, 1)),
+          CeilDiv(launch.rows, kTileSide) * (lines / std::max<int64_t>(launch.rows, 1)),
           kMostGridY));
       break;
     case LaunchConfig::Way::kRow:
-      grid.x = static_cast<unsigned>(Quotient(lines, config.lines));
+      grid.x = static_cast<unsigned>(CeilDiv(lines, config.lines));
       break;
     case LaunchConfig::Way::kColumn:
-      grid.x = static_cast<unsigned>(Quotient(lines, int64_t{config.lines} * config.vector));
+      grid.x = static_cast<unsigned>(CeilDiv(lines, int64_t{config.lines} * config.vector));
       grid.y = static_cast<unsigned>(config.split ? config.passes : 1);
       break;
   }

@@ -12,7 +12,7 @@
 namespace hammock::cuda {
 namespace {
 
-/// An operand, and the places of its dims.
+/// An operand, and the indices of its dims by role.
 struct Operand {
   Operand(const GraphBuilder& out, const GraphNode& matmul, int index)
       : value(matmul.inputs[index]),
@@ -49,13 +49,13 @@ GraphValue Spread(GraphBuilder& out, const Operand& vector, const Operand& matri
   std::vector<int64_t> order = vector.free;  // all of one element
   Dims sizes = matrix.sizes;
   for (int64_t d = 0; d < matrix.sizes.size(); ++d) {
-    auto place = [&](const std::vector<int64_t>& of_matrix, const std::vector<int64_t>& own) {
+    auto take = [&](const std::vector<int64_t>& of_matrix, const std::vector<int64_t>& own) {
       auto at = std::ranges::find(of_matrix, d) - of_matrix.begin();
       if (at == static_cast<ptrdiff_t>(of_matrix.size())) return false;
       order.push_back(own[at]);
       return true;
     };
-    if (!place(matrix.batch, vector.batch) && !place(matrix.contract, vector.contract)) {
+    if (!take(matrix.batch, vector.batch) && !take(matrix.contract, vector.contract)) {
       sizes[static_cast<int>(d)] = 1;
     }
   }

@@ -32,9 +32,8 @@ int64_t Derived() { return GetMemoryInfo(kCpu).derived; }
 class PackedWeightsTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    ConvolutionSpec spec =
-        ConvolutionSpec::Of(Shape(f32, {1, 16, 8, 8}), Shape(f32, {4, 16, 3, 3}), {1, 1}, {1, 1},
-                            {1, 1}, false, {0, 0}, 1);
+    ConvolutionSpec spec = ConvolutionSpec::Of(Shape(f32, {1, 16, 8, 8}), Shape(f32, {4, 16, 3, 3}),
+                                               {1, 1}, {1, 1}, {1, 1}, false, {0, 0}, 1);
     if (Convolution(spec).packed_bytes() == 0) GTEST_SKIP() << "no library that packs weights";
     before_ = Packed();
   }

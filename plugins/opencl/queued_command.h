@@ -1,5 +1,6 @@
 #pragma once
-/// What the commands of a schedule become: launches of kernels, in order.
+/// The commands of a schedule as commands of an OpenCL queue, in order: launches of kernels, and
+/// functions on the host.
 ///
 /// Every kernel has the same parameters: the numbers of all launches of a program in one buffer,
 /// the index of its own first one, and its pointers. Its own numbers begin with an offset in bytes
@@ -46,21 +47,23 @@ struct Argument {
   int64_t offset = 0;  ///< in bytes, in the command's scratch memory or in the faults
 };
 
-/// A step on the host: argument 0 is read, argument 1 written.
-struct HostStep {
+/// A function on the host: argument 0 is read, argument 1 written.
+struct HostCommand {
   int64_t in_bytes = 0, out_bytes = 0;
   std::function<void(const hammock::lazy::RunContext& run, const void* in, void* out)> run;
 };
 
-struct Step {
-  std::string kernel;  ///< its name; empty for a step on the host
+/// A launch of a kernel, or a function on the host. A command of the schedule becomes one or
+/// several.
+struct QueuedCommand {
+  std::string kernel;  ///< its name; empty for a function on the host
   std::vector<Argument> arguments;
   std::vector<int64_t> numbers;  ///< behind the offsets
   std::array<size_t, 3> global = {1, 1, 1};
   std::array<size_t, 3> local = {1, 1, 1};
   bool one_pointer = false;
   bool copies = false;  ///< argument 0 to argument 1: not needed where both are one
-  HostStep host = {};
+  HostCommand host = {};
 };
 
 }  // namespace opencl

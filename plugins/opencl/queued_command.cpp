@@ -1,4 +1,4 @@
-#include "step.h"
+#include "queued_command.h"
 
 #include <fmt/format.h>
 
