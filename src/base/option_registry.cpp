@@ -141,8 +141,9 @@ class FirstValue {
       value_ = Parse(option_, text);
       origin_ = &origin;
     } catch (const Error& error) {
+      const std::string used = Format(option_, value_);
       after_.warnings.push_back(
-          fmt::format("{}: {}; using {}", what, error.message(), Format(option_, value_)));
+          fmt::format("{}: {}; using {}", what, error.message(), used.empty() ? "none" : used));
     }
   }
 

@@ -223,7 +223,8 @@ Rows Others() {
       INSTEAD(Parameter, "`Parameter` (`hammock/parameter.h`), of `register_parameter`"),
       INSTEAD(RNNBase, "`nn::RNNBase`, the base of `nn::RNN`, `nn::GRU` and `nn::LSTM`"),
       INSTEAD(RNNCellBase, "`nn::CellBase`, the base of the cells"),
-      INSTEAD(SyncBatchNorm, "No: there is no training by several processes; `nn::BatchNorm2d`"),
+      INSTEAD(SyncBatchNorm,
+              "No: each rank has the statistics of its own part of the batch; `nn::BatchNorm2d`"),
       INSTEAD(UninitializedBuffer, later),
       INSTEAD(UninitializedParameter, later),
   };

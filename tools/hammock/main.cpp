@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <iostream>
+#include <limits>
 
 #include "commands.h"
 #include "hammock/config.h"
@@ -126,7 +127,7 @@ void AddLaunching(CLI::App& app, AllOptions& all, int& result) {
   CLI::App* launch = Add(app, "launch", "Start a program as several ranks, and wait for them",
                          all.launch, Launch, result);
   launch->add_option("-n,--ranks", all.launch.ranks, "How many processes")
-      ->check(CLI::PositiveNumber)
+      ->check(CLI::Range(1, std::numeric_limits<int>::max()))
       ->required();
   launch->add_option("--hosts", all.launch.hosts, "Hosts, separated by commas; else this one");
   launch->add_option("--store", all.launch.store,

@@ -37,7 +37,7 @@ template <class T>
 using NodeMap = IdMap<NodeId, T>;
 
 /// One output of a graph node. An absent optional operand has no node.
-struct GraphValue {
+struct HAMMOCK_API GraphValue {
   NodeId node;
   int32_t index = 0;
   bool operator==(const GraphValue&) const = default;

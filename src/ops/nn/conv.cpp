@@ -64,12 +64,12 @@ Tensor Convolve(const ConvCall& c, const Tensor& input, const Tensor& weight,
   bool batched = input.dim() == c.spatial + 2;
   Dims sizes = input.sizes();
   if (!batched) sizes.insert(0, 1);
-  Tensor result =
-      c.transposed
-          ? ConvolveTransposed(Reshaped(input, sizes), weight,
-                               {c.stride, c.padding, c.dilation, c.groups}, c.output_padding, at)
-          : Apply(kConvolution, at, {Reshaped(input, sizes), weight},
-                  {c.stride, c.padding, c.dilation, false, c.output_padding, c.groups});
+  Tensor result = c.transposed
+                      ? ops::ConvolveTransposed(Reshaped(input, sizes), weight,
+                                                {c.stride, c.padding, c.dilation, c.groups},
+                                                c.output_padding, at)
+                      : Apply(kConvolution, at, {Reshaped(input, sizes), weight},
+                              {c.stride, c.padding, c.dilation, false, c.output_padding, c.groups});
   if (bias) {
     Dims along = Dims::Filled(c.spatial + 1, 1);
     along[0] = bias->numel();

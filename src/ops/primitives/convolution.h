@@ -3,7 +3,7 @@
 
 #include "hammock/tensor.h"
 
-namespace hammock {
+namespace hammock::ops {
 
 struct ConvolutionWindow {
   Dims stride, padding, dilation;
@@ -16,4 +16,4 @@ struct ConvolutionWindow {
 Tensor ConvolveTransposed(const Tensor& input, const Tensor& weight,
                           const ConvolutionWindow& window, Dims output_padding, const Location& at);
 
-}  // namespace hammock
+}  // namespace hammock::ops
