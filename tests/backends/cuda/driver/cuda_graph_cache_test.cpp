@@ -197,14 +197,14 @@ TEST_F(GraphCacheTest, GraphsThatCannotBeUpdatedAreCapturedAnew) {
 TEST(VaryingNumbers, HaveSlotsOnceTheyChange) {
   VaryingNumbers numbers;
   std::vector<VaryingNumbers::Number> run = {{0, {std::byte{1}}}, {3, {std::byte{2}}}};
-  EXPECT_EQ(numbers.Place(run), 0);
-  EXPECT_EQ(numbers.Place(run), 0);
+  EXPECT_EQ(numbers.AssignSlots(run), 0);
+  EXPECT_EQ(numbers.AssignSlots(run), 0);
   run[1].value[0] = std::byte{3};
-  EXPECT_EQ(numbers.Place(run), 1);
+  EXPECT_EQ(numbers.AssignSlots(run), 1);
   EXPECT_EQ(run[0].slot, -1);
   EXPECT_EQ(run[1].slot, 0);
   run[0].value[0] = std::byte{3};
-  EXPECT_EQ(numbers.Place(run), 2);
+  EXPECT_EQ(numbers.AssignSlots(run), 2);
   EXPECT_EQ(run[0].slot, 1);
   EXPECT_EQ(run[1].slot, 0) << "it keeps its slot";
 }
