@@ -110,7 +110,7 @@ class BudgetState {
 
   /// The nodes from which an end is a place to cut.
   int64_t enough() const { return enough_; }
-  /// What was cut at an end had to be compiled, or was known.
+  /// Records whether the graph that was cut at an end had to be compiled.
   void NoteCompiled(bool compiled) {
     constexpr int kMostInARow = 3;
     compiled_in_a_row_ = compiled ? compiled_in_a_row_ + 1 : 0;

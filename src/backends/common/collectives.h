@@ -34,7 +34,7 @@ class CollectiveScope {
   CollectiveScope(const CollectiveScope&) = delete;
   CollectiveScope& operator=(const CollectiveScope&) = delete;
 
-  /// Those of the innermost scope of this thread; null where there are none.
+  /// The agreements of the innermost scope of this thread; null where there are none.
   static distributed::StepAgreements* Current();
 
  private:

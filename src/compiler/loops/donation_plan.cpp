@@ -160,7 +160,7 @@ struct DonationPlan::Builder {
     plan.outputs_.push_back(output);
   }
 
-  /// Those of `own` that the command computes the output from.
+  /// The inputs in `own` that the command computes the output from.
   std::vector<int> UpdatedInputs(const Command& command, BufferId buffer,
                                  const std::vector<int>& own) const {
     const Instr* store =

@@ -34,7 +34,7 @@ struct DirectLoops {
   Loop dense[4] = {};  ///< by vectors of a block, less one
   Loop depthwise[4] = {};
 
-  /// Those for a kind of processor; null where it has no fused multiply-add that is known here.
+  /// The loops for a kind of processor; null where it has no fused multiply-add that is known here.
   static const DirectLoops* Of(Processor processor);
 };
 
