@@ -82,14 +82,15 @@ TEST(Budget, LoopsThatReadAtTheirEndCompileNothingNew) {
 }
 
 TEST(Budget, LoopsWithSizesOfTheirOwnInEachTurnCompileFewGraphs) {
-  Tensor weight = ones({4, 3}, f32, "null");
+  Tensor weight = ones({4, 3}, f32, "reference");
   weight.requires_grad_();
   optim::Adam optimizer({weight});
   int64_t turn = 0;
   auto train = [&] {
     optimizer.zero_grad();
     const int64_t rows = 1 + (++turn * 7919) % 61, columns = 1 + (turn * 104729) % 53;
-    Tensor x = ones({rows, 4}, f32, "null"), y = ones({3, columns}, f32, "null");
+    Tensor x = ones({rows, 4}, f32, "reference");
+    Tensor y = ones({3, columns}, f32, "reference");
     Chain(matmul(matmul(x, weight), y), 20).sum().backward();
     optimizer.step();
   };
