@@ -1,7 +1,7 @@
 # The commands people type. CMakePresets.json has the details; `make help` lists the targets.
 JOBS ?= $(shell nproc)
 
-.PHONY: help demo test bench python python_asan wheel array-api opencl torch asan asan_parts tsan faults minimal aarch64 format build deps
+.PHONY: help demo test bench python python_asan wheel array-api opencl torch asan asan_parts tsan faults soak minimal aarch64 format build deps
 .NOTPARALLEL:
 
 help:  ## list the targets
@@ -50,6 +50,10 @@ tsan:  ## run all tests with the thread sanitizer
 faults: build  ## ranks that die, hang, throw or disagree, 100 times each
 	build/tests/distributed/distributed_tests --gtest_filter='*Faults*:*Divergence*:*WhenOneIsKilled*' --gtest_repeat=100 \
 	  --gtest_break_on_failure --gtest_brief=1
+
+soak: build  ## random models, sizes, threads, faults and exits for 30 minutes, then 500 exits of each kind at random moments
+	build/tests/trials/soak 30
+	EXIT_ROUNDS=500 build/tests/runtime/exit_tests --gtest_filter='Exit.IsClean*' --gtest_brief=1
 
 minimal:  ## build without optional dependencies, run all tests
 	$(call check,minimal)

@@ -100,13 +100,12 @@ function(hammock_test name)
   # Plug-ins lie beside the library. The old tag also serves dlopen called through a sanitizer.
   set_target_properties(${name} PROPERTIES BUILD_RPATH ${PROJECT_BINARY_DIR})
   target_link_options(${name} PRIVATE -Wl,--disable-new-dtags)
-  set(environment ENVIRONMENT HAMMOCK_CHECK_BORROWED=true)
   if(CMAKE_CROSSCOMPILING)  # one process for all: an emulated program takes seconds to start
     add_test(NAME ${name} COMMAND ${name})
-    set_tests_properties(${name} PROPERTIES TIMEOUT 3600 ${environment})
+    set_tests_properties(${name} PROPERTIES TIMEOUT 3600)
   else()
     gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 120
-      PROPERTIES TIMEOUT 900 ${environment} ${HAMMOCK_TEST_PROPERTIES})
+      PROPERTIES TIMEOUT 900 ${HAMMOCK_TEST_PROPERTIES})
   endif()
 endfunction()
 

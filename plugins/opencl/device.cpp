@@ -277,6 +277,7 @@ void Device::After(Event event, std::function<void(cl_int)> task) {
   Check(clFlush(queue()), "clFlush");
   std::lock_guard lock(waiting_mutex_);
   waiting_.push_back({std::move(event), std::move(task)});
+  ++asked_;
   arrived_.notify_one();
 }
 
@@ -286,21 +287,24 @@ void Device::WaitForEvents() {
     arrived_.wait(lock, [&] { return !waiting_.empty(); });
     Waiting next = std::move(waiting_.front());
     waiting_.pop_front();
-    busy_ = true;
     lock.unlock();
     const cl_event event = next.event.get();
     next.task(clWaitForEvents(1, &event));
     next = {};
     lock.lock();
-    busy_ = false;
-    if (waiting_.empty()) done_.notify_all();
+    ++done_;
+    changed_.notify_all();
   }
 }
 
 void Device::Finish() {
-  Check(clFinish(queue()), "clFinish");
+  Event before;
+  Check(clEnqueueMarkerWithWaitList(queue(), 0, nullptr, before.out()),
+        "clEnqueueMarkerWithWaitList");
+  const cl_event event = before.get();
+  Check(clWaitForEvents(1, &event), "clWaitForEvents");
   std::unique_lock lock(waiting_mutex_);
-  done_.wait(lock, [&] { return waiting_.empty() && !busy_; });
+  changed_.wait(lock, [&, asked = asked_] { return done_ >= asked; });
 }
 
 }  // namespace opencl

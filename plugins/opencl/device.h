@@ -61,7 +61,8 @@ class Device {
   cl_context context() const { return context_.get(); }
   /// Runs `task` on a thread of the device when the event has come, with its status.
   void After(Event event, std::function<void(cl_int status)> task);
-  /// Returns when all work has ended and all tasks are done.
+  /// Returns when the work that was asked for before has ended and its tasks are done. Other
+  /// threads may ask for more meanwhile, for ever.
   void Finish();
 
   DeviceMemory& memory() { return *memory_; }
@@ -93,9 +94,9 @@ class Device {
   int64_t compilations_ = 0;
 
   std::mutex waiting_mutex_;
-  std::condition_variable arrived_, done_;
+  std::condition_variable arrived_, changed_;
   std::deque<Waiting> waiting_;
-  bool busy_ = false;
+  uint64_t asked_ = 0, done_ = 0;  // tasks so far
 };
 
 }  // namespace opencl

@@ -38,6 +38,11 @@ void Refuse(const Archive& archive, const LoadOptions& options, const std::strin
       archive.what(), why);
 }
 
+std::string FingerprintOf(const DeviceEntry& device) {
+  return CallBackend(device, "Fingerprint",
+                     [&](auto& backend) { return backend.Fingerprint(device.device); });
+}
+
 }  // namespace
 
 SavedComputations::SavedComputations() : outer_(std::exchange(current, this)) {}
@@ -65,7 +70,6 @@ lazy::ComputationPtr SavedComputations::Find(DeviceEntry& device, const Graph& g
 
 void SavedComputations::WriteTo(ArchiveWriter& archive) const {
   for (const auto& [name, computations] : noted_) {
-    const lazy::BackendDevice& device = computations[0]->device();
     DeviceEntry& entry = EntryOf(Device(name).id());
     RecordWriter record;
     std::vector<std::string> saved;
@@ -75,7 +79,7 @@ void SavedComputations::WriteTo(ArchiveWriter& archive) const {
           [&](auto& backend) { return backend.SerializeComputation(computation); },
           ErrorCode::kCompile));
     }
-    record(entry.backend->Fingerprint(device), saved);
+    record(FingerprintOf(entry), saved);
     archive.Add(std::string(kSection) + entry.type, record.Take());
   }
 }
@@ -101,7 +105,7 @@ void SavedComputations::ReadSection(const Archive& archive, const Archive::Secti
   RecordReader record(archive.what(), section.bytes);
   std::string made_for;
   record(made_for);
-  const std::string here = device.backend->Fingerprint(device.device);
+  const std::string here = FingerprintOf(device);
   if (made_for != here) {
     Throw(ErrorCode::kValue,
           "it was made for another device or version\n  made for: {}\n  this is:  {}", made_for,

@@ -130,15 +130,31 @@ CompiledStepPtr ComputationCache::Add(CompiledStepPtr step) {
 CompiledStepPtr ComputationCache::AddInstance(CompiledStepPtr step) {
   std::lock_guard lock(mutex_);
   if (config::Get<config::kCompilationCacheSize>() == 0) return step;
-  auto [at, is_new] = instances_[step->general.get()].try_emplace(step->sizes);
-  if (!is_new) return *at->second;
-  instance_lru_.push_front(step);
-  at->second = instance_lru_.begin();
+  if (auto of_general = instances_.find(step->general.get()); of_general != instances_.end()) {
+    auto known = of_general->second.find(step->sizes);
+    if (known != of_general->second.end()) return *known->second;
+  }
+  // Note [Instances in turn]
+  constexpr uint64_t kPromoted = 16;
+  const bool last = MakeRoomForInstance(step->bytes) && ++instances_added_ % kPromoted != 0;
+  auto at = instance_lru_.insert(last ? instance_lru_.end() : instance_lru_.begin(), step);
+  instances_[step->general.get()].emplace(step->sizes, at);
   instance_bytes_ += step->bytes;
   stats_.bytes += step->bytes;
   Shrink();
   Publish();
   return step;
+}
+
+/// Whether others had to go.
+bool ComputationCache::MakeRoomForInstance(int64_t bytes) {
+  const size_t before = instance_lru_.size();
+  const int64_t max_bytes = config::Get<config::kCompilationCacheBytes>();
+  while (!instance_lru_.empty() &&
+         (instance_bytes_ + bytes > max_bytes / 8 || stats_.bytes + bytes > max_bytes)) {
+    EraseInstance(std::prev(instance_lru_.end()));
+  }
+  return instance_lru_.size() < before;
 }
 
 void ComputationCache::EraseInstance(Lru::iterator at) {

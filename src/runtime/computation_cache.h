@@ -75,6 +75,12 @@ struct GeneralMatch {
   CompiledStepPtr step;  ///< the instance at these sizes, if it is kept
 };
 
+/// Note [Instances in turn]: a program may use more sizes in turn than there is room for, and then
+/// the least recently used one is always the next that it needs: of such a cycle none would be
+/// found. So a new instance that others had to leave for is the next to leave, unless it is used
+/// before; what is kept already is found in each round. Every 16th begins as the most recently used
+/// one, so that the sizes that a program uses no longer go in time.
+
 /// Least recently used entries go first, past `compilation_cache_size` entries or
 /// `compilation_cache_bytes`. Instances of general steps are no entries, since they are cheap to
 /// make again: they take at most an eighth of the bytes. Thread-safe.
@@ -108,6 +114,7 @@ class ComputationCache {
   using Instances = std::map<std::vector<int64_t>, Lru::iterator>;
   static void EraseFrom(Index& index, uint64_t key, Lru::iterator at);
   void EraseAt(Lru::iterator at);
+  bool MakeRoomForInstance(int64_t bytes);
   void EraseInstance(Lru::iterator at);
   void EraseInstancesOf(const GeneralStep& general);
   void EraseInstancesIf(const std::function<bool(const CompiledStep&)>& wanted,
@@ -122,6 +129,7 @@ class ComputationCache {
   Lru instance_lru_;
   std::unordered_map<const GeneralStep*, Instances> instances_;  // looked up, never iterated
   int64_t instance_bytes_ = 0;                                   // part of the statistics' bytes
+  uint64_t instances_added_ = 0;                                 // that others had to leave for
   CompiledStepPtr latest_;
   std::unordered_map<uint64_t, Hash128> evicted_;  // bounded: a hint for the explainer
   CacheStats stats_;

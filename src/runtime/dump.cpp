@@ -58,6 +58,7 @@ std::string BackendText(const CompiledStep& step) {
 /// the cache.
 std::string BackendText(DeviceEntry* device, const Hash128& hash, const Graph& graph) {
   if (!device || graph.outputs().empty()) return "# nothing to compute\n";
+  LocationScope scope(graph[graph.outputs()[0].node].location);  // of what the backend raises
   CompiledStepPtr step = Executor().cache.FindByHash(hash);
   if (!step || step->device != device || step->traced != graph) step = CompileStep(*device, graph);
   return BackendText(*step);

@@ -6,9 +6,11 @@
 #include <nlohmann/json.hpp>
 
 #include "base/location_scope.h"
+#include "base/log.h"
 #include "hammock/compiler/describe_schedule.h"
 #include "hammock/ir/graph.h"
 #include "ir/graph_access.h"
+#include "runtime/backend_calls.h"
 #include "runtime/computation_cache.h"
 #include "runtime/general_step.h"
 #include "runtime/profile_points.h"
@@ -43,6 +45,20 @@ std::string FramesText(LocationId location) {
     text += (text.empty() ? "" : " / ") + frame.label;
   }
   return text;
+}
+
+/// The graph without kernels where the backend fails: a step does not fail because of its profile.
+lazy::ComputationInfo InfoOf(const CompiledSegment& segment) {
+  try {
+    return CallBackend(*segment.device, "DescribeComputation", [&](auto& backend) {
+      return backend.DescribeComputation(segment.computation);
+    });
+  } catch (const Error& error) {
+    LogOnce("describe:" + segment.device->type, LogLevel::kWarn, "profile: {}", error.what());
+    lazy::ComputationInfo info;
+    info.graph = segment.computation->graph();
+    return info;
+  }
 }
 
 /// Builds the lists of one step from its segments, whose values are numbered through.
@@ -96,7 +112,7 @@ class GraphWriter {
   }
 
   void AddSegment(const CompiledSegment& segment) {
-    lazy::ComputationInfo info = segment.device->backend->DescribeComputation(segment.computation);
+    lazy::ComputationInfo info = InfoOf(segment);
     LocateNodes(info.graph, segment.computation->graph());
     const Graph& graph = info.graph;
     facts_.first_kernels.push_back(static_cast<int64_t>(kernels_.size()));

@@ -1,7 +1,8 @@
 /// Records ops of one kind on the null backend, whose results are dropped: what recording costs.
-///   record_program OPS REPEATS grad|sum|slice|select|training
+///   record_program OPS REPEATS grad|sum|slice|select|counted|uncounted|training
 /// In mode "training" a repeat is one whole training step of a small transformer, sync included,
-/// which records about 1000 ops; OPS is not looked at.
+/// which records about 1000 ops; OPS is not looked at. Modes "counted" and "uncounted" record the
+/// same ops, in a `step` whose memory is counted, and outside of steps without any budget.
 
 #include <hammock/hammock.h>
 
@@ -74,6 +75,12 @@ void Record(const std::string& mode, int ops) {
     for (int i = 0; i < ops; ++i) x.slice(0, 1, 9);
   } else if (mode == "select") {
     for (int i = 0; i < ops; ++i) x.select(0, 3);
+  } else {
+    auto record = [&] {
+      std::vector<Tensor> held;
+      for (int i = 0; i < ops; ++i) held.push_back(x + one);
+    };
+    mode == "counted" ? step(record) : record();
   }
 }
 
@@ -85,6 +92,7 @@ int main(int, char** argv) {
   std::string mode = argv[3];
   // A training step is that of a program, which computes its initial state before the first one.
   if (mode != "training") config::Set("trim_graph_size", "0");
+  if (mode == "uncounted") config::Set("trim_graph_bytes", "0");
   if (mode == "training") Train(repeats);
   for (int i = 0; i < repeats && mode != "training"; ++i) Record(mode, ops);
   std::printf("%ld ops recorded\n",

@@ -214,8 +214,8 @@ Rows Others() {
       INSTEAD(Container, "`Module`; PyTorch's is deprecated"),
       INSTEAD(CrossMapLRN2d, "`nn::LocalResponseNorm`, which PyTorch recommends too"),
       INSTEAD(DataParallel,
-              "No: a process trains on one device; `DataParallel` is deprecated in "
-              "favour of processes"),
+              "`distributed::DataParallel` (`hammock/distributed/data_parallel.h`), of one process "
+              "for each device; PyTorch's, of one process for all, is deprecated"),
       INSTEAD(LinearCrossEntropyOptions,
               "No: it chooses chunks of an eager computation; a step's "
               "memory is planned by the compiler"),

@@ -6,12 +6,14 @@
 #include <filesystem>
 #include <functional>
 #include <iostream>
+#include <random>
 
 #include "distributed/ranks.h"
 #include "hammock/hammock.h"
 #include "hammock/lazy/backend_interface.h"
 #include "hammock/plugins.h"
 #include "ir/expect_error.h"
+#include "runtime/exit_run.h"
 #include "runtime/runtime.h"
 #include "support/tensor_matchers.h"
 
@@ -92,6 +94,17 @@ TEST(OpenCl, KernelsAreKeptInFiles) {
   };
   EXPECT_NE(run().find("compiled 1\n"), std::string::npos);
   EXPECT_NE(run().find("compiled 0\n"), std::string::npos);
+}
+
+TEST(OpenCl, ProcessesEndAtAnyMoment) {
+  const int exits = ExitRounds(16);
+  std::mt19937 random(static_cast<unsigned>(exits));
+  for (int i = 0; i < exits && !::testing::Test::HasFailure(); ++i) {
+    CheckExit(HAMMOCK_EXIT_CHILD, i % 4 == 3 ? "new:opencl" : "on:opencl",
+              kWaysToExit[i % std::size(kWaysToExit)],
+              static_cast<int>(random() % 1000 * (random() % 1000)),
+              {"HAMMOCK_PLUGINS=" HAMMOCK_OPENCL_PLUGIN});
+  }
 }
 
 TEST(OpenCl, AnErrorOfARunThatHasReturnedBelongsToItsValues) {

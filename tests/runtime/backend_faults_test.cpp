@@ -5,6 +5,9 @@
 
 #include "hammock/config.h"
 #include "hammock/inspect.h"
+#include "hammock/profile.h"
+#include "hammock/repro.h"
+#include "ir/graph_sizes.h"
 #include "runtime/runtime.h"
 #include "support/host_backend.h"
 
@@ -23,6 +26,7 @@ class Faulty : public HostBackend {
   std::function<void()> exception = [] { throw std::runtime_error("broken"); };
   std::string wrong;                ///< a method whose result is null or of another shape
   std::function<void()> meanwhile;  ///< run inside of methods, as a backend may use tensors
+  bool sizes_vary = false;          ///< what it says of computations for all sizes
   mutable std::vector<bool> in_mark_step;
 
   void SetRngSeed(size_t seed) const override {
@@ -53,6 +57,45 @@ class Faulty : public HostBackend {
     if (wrong == "MakeTensorFromComputationData") return HostTensor::From(Scalar(1.0f));
     return HostBackend::MakeTensorFromComputationData(data, type);
   }
+  std::vector<BackendDataPtr> MakeComputationDataFromTensors(
+      std::span<const HostTensor> tensors, const BackendDevice& device) const override {
+    Enter("MakeComputationDataFromTensors");
+    return HostBackend::MakeComputationDataFromTensors(tensors, device);
+  }
+  std::vector<HostTensor> MakeTensorsFromComputationData(
+      std::span<const BackendDataPtr> data) const override {
+    Enter("MakeTensorsFromComputationData");
+    return HostBackend::MakeTensorsFromComputationData(data);
+  }
+  BackendDataPtr GetComputationDataFromNode(const Node* node) const override {
+    Enter("GetComputationDataFromNode");
+    return HostBackend::GetComputationDataFromNode(node);
+  }
+  BackendDataPtr CopyToDevice(const BackendDataPtr& data,
+                              const BackendDevice& device) const override {
+    Enter("CopyToDevice");
+    return HostBackend::CopyToDevice(data, device);
+  }
+  bool SupportsDimParams(const BackendDevice&) const override { return sizes_vary; }
+  lazy::ComputationPtr Instantiate(const lazy::ComputationPtr& general,
+                                   std::span<const int64_t> sizes) const override {
+    Enter("Instantiate");
+    auto instance = HostBackend::Instantiate(general, sizes);
+    graphs_at_sizes_.push_back(
+        std::make_shared<Graph>(AtSizes(general->graph(), instance->sizes())));
+    instance->artifact = std::make_shared<reference::Program>(*graphs_at_sizes_.back());
+    return instance;
+  }
+  std::string EagerFallbackDeviceType() const override {
+    Enter("EagerFallbackDeviceType");
+    return HostBackend::EagerFallbackDeviceType();
+  }
+  lazy::MemoryInfo GetMemoryInfo(const BackendDevice& device) const override {
+    Enter("GetMemoryInfo");
+    return HostBackend::GetMemoryInfo(device);
+  }
+  void SetMemoryLimit(const BackendDevice&, int64_t) const override { Enter("SetMemoryLimit"); }
+  void Hurry(const BackendDevice&) const override { Enter("Hurry"); }
   std::unique_ptr<lazy::LoweringContext> CreateLoweringContext(
       const std::string& name, BackendDevice device) const override {
     Enter("CreateLoweringContext");
@@ -86,6 +129,11 @@ class Faulty : public HostBackend {
     return HostBackend::QueryCapability(graph, node, device);
   }
   void WaitForDevice(const BackendDevice&) const override { Enter("WaitForDevice"); }
+  lazy::ComputationInfo DescribeComputation(
+      const lazy::ComputationPtr& computation) const override {
+    Enter("DescribeComputation");
+    return HostBackend::DescribeComputation(computation);
+  }
   std::string GetComputationBackendText(const lazy::ComputationPtr computation) const override {
     Enter("GetComputationBackendText");
     return HostBackend::GetComputationBackendText(computation);
@@ -100,11 +148,13 @@ class Faulty : public HostBackend {
     if (meanwhile) meanwhile();
     if (method == throws) exception();
   }
+
+  mutable std::vector<std::shared_ptr<Graph>> graphs_at_sizes_;  // which programs borrow
 };
 
-Faulty& NewFaulty(const std::string& name) {
+Faulty& NewFaulty(const std::string& name, int devices = 1) {
   static auto& all = *new std::vector<Faulty*>;  // reachable: nothing leaks
-  all.push_back(new Faulty(name));
+  all.push_back(new Faulty(name, devices));
   return *all.back();
 }
 
@@ -125,7 +175,7 @@ class BackendFaults : public Runtime {
 #define EXPECT_HAS(text, part) EXPECT_NE((text).find(part), std::string::npos) << (text)
 
 TEST_F(BackendFaults, ExceptionsOfAnyKindAreErrorsWithDeviceMethodAndLine) {
-  Faulty& backend = NewFaulty("thrower");
+  Faulty& backend = NewFaulty("thrower", 2);
   Registered registered(backend);
   const std::vector<std::function<void()>> exceptions = {
       [] { throw std::runtime_error("broken"); }, [] { throw std::bad_alloc(); }, [] { throw 42; },
@@ -139,6 +189,25 @@ TEST_F(BackendFaults, ExceptionsOfAnyKindAreErrorsWithDeviceMethodAndLine) {
   auto use = [&](const std::string& method) {
     if (method == "SetRngSeed") return manual_seed(1);
     if (method == "WaitForDevice") return wait_device_ops({Device("thrower")});
+    if (method == "GetMemoryInfo") return void(GetMemoryInfo(Device("thrower")));
+    if (method == "SetMemoryLimit") return SetMemoryLimit(Device("thrower"), 1 << 20);
+    std::vector<Tensor> two = {ones({2}, f32, "thrower") * number,
+                               ones({3}, f32, "thrower") * number};
+    if (method == "MakeTensorsFromComputationData") return void(Lazy().GetTensors(two));
+    if (method == "GetComputationBackendText") return void(Lazy().DumpTensors(two, "backend"));
+    if (method == "CopyToDevice") return void(two[0].to("thrower:1"));
+    if (method == "GetComputationDataFromNode") {
+      Tensor x = tensor(std::vector<float>{1, number}, {2}, f32, "thrower");
+      (x + 1.0f).host();  // its data is on the device then
+      return SaveRepro(::testing::TempDir() + "backend_faults", {x * 2.0f});
+    }
+    if (method == "EagerFallbackDeviceType") {
+      backend.refuse = [](const GraphNode& node) {
+        return node.op->info().name == "exp" ? "no exp" : "";
+      };
+      Lazy().ClearComputationCache();
+      two[0].exp().host();
+    }
     if (method == "QueryCapability" || method == "Compile" || method == "GetCompilationDevices" ||
         method == "CreateLoweringContext") {
       Lazy().ClearComputationCache();
@@ -150,7 +219,9 @@ TEST_F(BackendFaults, ExceptionsOfAnyKindAreErrorsWithDeviceMethodAndLine) {
        {"SetRngSeed", "MakeComputationDataFromTensor", "MakeComputationDataFromScalar",
         "CreateDataPlaceholder", "MakeTensorFromComputationData", "CreateLoweringContext",
         "GetCompilationDevices", "Compile", "ExecuteComputation", "QueryCapability",
-        "WaitForDevice"}) {
+        "WaitForDevice", "GetMemoryInfo", "SetMemoryLimit", "MakeComputationDataFromTensors",
+        "MakeTensorsFromComputationData", "GetComputationBackendText", "CopyToDevice",
+        "GetComputationDataFromNode", "EagerFallbackDeviceType"}) {
     for (size_t i = 0; i < exceptions.size(); ++i) {
       backend.throws = method;
       backend.exception = exceptions[i];
@@ -158,11 +229,54 @@ TEST_F(BackendFaults, ExceptionsOfAnyKindAreErrorsWithDeviceMethodAndLine) {
       backend.throws = "";
       EXPECT_HAS(text, "backend_faults_test.cpp:") << method << i;
       if (i != 3) {
-        EXPECT_HAS(text, "thrower:0") << method << i;
+        EXPECT_HAS(text, "thrower:") << method << i;
+        EXPECT_HAS(text, method) << i;
       }
+      backend.refuse = nullptr;
       EXPECT_EQ(value().size(), 2u);
     }
   }
+}
+
+/// Where a backend cannot serve a size, the graph is compiled for it; an error of its device is
+/// one.
+TEST_F(BackendFaults, InstantiateMayThrow) {
+  Faulty& backend = NewFaulty("sizer");
+  backend.sizes_vary = true;
+  Registered registered(backend);
+  auto doubled = [](int64_t n) { return (ones({n}, f32, "sizer") * 2.0f).to_vector<float>(); };
+  for (int64_t n : {2, 3, 5}) EXPECT_EQ(doubled(n), std::vector<float>(n, 2));
+  const int compiled = backend.compiled;
+  backend.throws = "Instantiate";
+  backend.exception = [] { throw DeviceError(ErrorCode::kDevice, "the device is gone"); };
+  std::string text = TextOf([&] { doubled(6); });
+  EXPECT_HAS(text, "the device is gone");
+  EXPECT_HAS(text, "backend_faults_test.cpp:");
+  EXPECT_EQ(backend.compiled, compiled);
+  backend.exception = [] { throw 42; };
+  EXPECT_EQ(doubled(7), std::vector<float>(7, 2));
+  EXPECT_EQ(backend.compiled, compiled + 1);
+  backend.throws = "";
+  EXPECT_EQ(doubled(6), std::vector<float>(6, 2));
+  EXPECT_EQ(backend.compiled, compiled + 1);
+}
+
+TEST_F(BackendFaults, DescriptionsMayThrow) {
+  Faulty& backend = NewFaulty("describer");
+  Registered registered(backend);
+  Graph graph = ParseGraph("%0 = input : f32[3]\n%1 = neg %0 : f32[3]\nreturn %1");
+  backend.throws = "DescribeComputation";
+  EXPECT_HAS(TextOf([&] { DescribeCompiled(graph, "describer"); }),
+             "DescribeComputation on describer:0");
+  // A profile lacks the kernels then; the step itself is computed.
+  const std::string path = ::testing::TempDir() + "backend_faults.json";
+  profile::Start(path);
+  std::vector<float> values;
+  std::string text =
+      TextOf([&] { values = (ones({3}, f32, "describer") * 5.0f).to_vector<float>(); });
+  profile::Stop();
+  EXPECT_EQ(text, "no error");
+  EXPECT_EQ(values, std::vector<float>(3, 5));
 }
 
 TEST_F(BackendFaults, NullAndWrongResultsAreErrorsAndLoseNothing) {

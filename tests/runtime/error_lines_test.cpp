@@ -115,6 +115,7 @@ TEST_F(ErrorLines, OfDTypesAndValues) {
   EXPECT_LINE(linalg_qr(a, "what"));
   EXPECT_LINE(a.item());
   EXPECT_LINE((a > 0).item<bool>());
+  EXPECT_LINE_AND("3000000000", tensor(3000000000.0, f64).item<int>());
   EXPECT_LINE(upsample_nearest2d(a, {2, 2}));
 }
 
@@ -179,6 +180,9 @@ TEST_F(ErrorLines, OfWritesInPlace) {
 TEST_F(ErrorLines, OfDevices) {
   EXPECT_LINE(a.to(Device("gpu")));
   EXPECT_LINE(a.to("gpu"));
+  for (const lazy::AbsentBackend& absent : lazy::AbsentBackends()) {
+    EXPECT_LINE_AND(absent.reason.c_str(), a.to(Device(absent.name)));
+  }
   EXPECT_LINE(a + ones({2, 3}).to(Device("null")));
   EXPECT_LINE(ones({2}, f32, "reference:7"));
 }
@@ -192,6 +196,7 @@ TEST_F(ErrorLines, OfModulesOptimisersAndFiles) {
   EXPECT_LINE(Module m; m.register_module("x", nn::ReLU()); m.register_module("x", nn::ReLU()));
   EXPECT_LINE(nn::BatchNorm1d norm(3); norm(randn({1, 3})));
   EXPECT_LINE(nn::Conv2d c({.in_channels = 3, .out_channels = 4, .kernel_size = 3}); c(a));
+  EXPECT_LINE(nn::Conv2d c(1, 4, 30); c(randn({1, 1, 8, 8})));
   EXPECT_LINE(nn::Embedding e(10, 4); e(tensor({0.0, 1.0})));
   EXPECT_LINE(nn::Linear l(2, 2); auto p = l->parameters(); p.push_back(p[0]); optim::SGD o(p));
   EXPECT_LINE(Module m; m.run_method("forward"));
@@ -240,6 +245,7 @@ TEST_F(ErrorLines, OfDataSetsAndReaders) {
   std::ofstream(path) << "no file of any of these formats";
   EXPECT_LINE(io::ReadIdx("/nonexistent"));
   EXPECT_LINE(io::ReadIdx(path));
+  EXPECT_LINE(nn::Linear l(2, 2); load_weights(*l, path));
   EXPECT_LINE(io::ReadCsv("/nonexistent"));
   EXPECT_LINE(io::ReadCsv(path, {.header = false}));
   EXPECT_LINE(io::ReadImage("/nonexistent"));
@@ -318,6 +324,13 @@ TEST_F(ErrorLines, OfValuesThatAreKnownLate) {
   EXPECT_LINE(linalg_solve(zeros({2, 2}), ones({2})).sum().item());
   EXPECT_LINE(linalg_cholesky(-eye(3)).sum().item());
   EXPECT_LINE(a.index({tensor({7})}).sum().item());
+  EXPECT_LINE_AND("floor_divide", floor_divide(tensor(1), tensor(0)).item());
+  EXPECT_LINE(fmod(tensor({1, 2}), tensor({1, 0})).host());
+}
+
+TEST_F(ErrorLines, OfMemoryThatNoMachineHas) {
+  EXPECT_LINE(zeros({10000000, 10000000}).host());
+  EXPECT_LINE(Tensor x = rand({10000000, 10000000}); x.sum().item(); x[0][0].item());
 }
 
 TEST_F(ErrorLines, OfLayersThatAreMade) {

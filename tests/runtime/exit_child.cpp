@@ -1,5 +1,7 @@
-// exit_child WORK WAY MICROSECONDS: works on the CPU device in several threads, and ends in the
-// given way in the midst of it. Prints what exit_test.cpp expects, and ends with code 3.
+// exit_child WORK WAY MICROSECONDS: works in several threads, and ends in the given way in the
+// midst of it. WORK is one of the functions below, "on:DEVICE" for queued steps on a device that
+// has run some already, or "new:DEVICE" for those on a device that is as yet unused. Prints what
+// exit_run.h expects, and ends with code 3.
 
 #include <dlfcn.h>
 #include <hammock/custom_call.h>
@@ -14,6 +16,13 @@
 #include <mutex>
 #include <string>
 #include <thread>
+
+#ifdef HAMMOCK_EXIT_BACKENDS  // linked with hidden parts of the library
+#include "backends/cuda/cuda_backend.h"
+#include "backends/cuda/driver/held_machine.h"
+#include "backends/cuda/emulated.h"
+#include "support/host_backend.h"
+#endif
 
 using namespace hammock;
 
@@ -34,6 +43,19 @@ struct ReadsAtTheEnd {
   }
 };
 ReadsAtTheEnd of_process{"static"};
+
+/// Made after `of_process`, so destroyed before it, behind the library's handler. What that waits
+/// for, it has waited for then.
+struct SaysHowLong {
+  std::chrono::steady_clock::time_point exit_began;
+  ~SaysHowLong() {
+    if (exit_began == std::chrono::steady_clock::time_point()) return;  // of another end
+    const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - exit_began;
+    std::printf("waited %.2f s\n", waited.count());
+  }
+};
+SaysHowLong wait_of_exit;
+
 thread_local ReadsAtTheEnd of_thread{"thread_local"};
 
 Tensor Recorded(int64_t n) { return matmul(full({n, 96}, 0.5f), full({96, n}, 2.0f)); }
@@ -115,10 +137,59 @@ void Stuck() {
 
 /// A step that would take minutes.
 void Long() {
-  Tensor x = randn({3000, 3000}), y = x;
-  for (int i = 0; i < 3000; ++i) y = matmul(y, x) * 1e-3f;
+  Tensor x = randn({1500, 1500}), y = x;
+  for (int i = 0; i < 20000; ++i) y = matmul(y, x) * 1e-3f;
   sync_multi({y});
 }
+
+std::string device_name;  // that "on:" and "new:" name
+
+/// Steps that nobody waits for, which may fail as far as the device knows, and write in place.
+class Queued {
+ public:
+  void Step() {
+    step([&] {
+      Tensor row = index_select(weight_, 0, index_);
+      weight_.sub_(matmul(tanh(matmul(x_, weight_)), weight_) * 1e-3f + row * 1e-3f);
+    });
+  }
+  void Await() { weight_.sum().item(); }
+
+ private:
+  Tensor x_ = full({24, 24}, 0.25f, f32, device_name);
+  Tensor weight_ = full({24, 24}, 0.5f, f32, device_name);
+  Tensor index_ = full({1}, 3, i64, device_name);
+};
+
+void OnDevice() {
+  Queued queued;
+  for (int i = 1;; ++i) {
+    queued.Step();
+    if (i % 1000 == 0) queued.Await();
+  }
+}
+
+/// What a step needs is compiled.
+void UseDevice() {
+  Queued queued;
+  for (int i = 0; i < 4; ++i) queued.Step();
+  queued.Await();
+}
+
+#ifdef HAMMOCK_EXIT_BACKENDS
+std::shared_ptr<cuda::HeldMachine> held;
+
+/// async: computes on a thread of its own. held: a GPU that is busy for ever once it is held.
+void RegisterBackends() {
+  lazy::RegisterBackend(&testing::MakeBackend("async", 1, /*asynchronous=*/true));
+  held = std::make_shared<cuda::HeldMachine>(cuda::EmulatedForTests());
+  lazy::RegisterBackend(cuda::MakeBackend({held}, "held", 103).release());
+}
+void Hold() { held->Hold(); }
+#else
+void RegisterBackends() {}
+void Hold() {}
+#endif
 
 class FailsToEnd : public lazy::BackendImplInterface {
  public:
@@ -181,8 +252,14 @@ void PrintLines() {
   for (int i = 0; i < kLines; ++i) std::printf("line %d\n", i);
 }
 
-[[noreturn]] void Exit() {
+/// The process is about to end in a way that destroys static objects.
+void PrintLinesAndLookAtTheClock() {
   PrintLines();
+  wait_of_exit.exit_began = std::chrono::steady_clock::now();
+}
+
+[[noreturn]] void Exit() {
+  PrintLinesAndLookAtTheClock();
   std::exit(kCode);
 }
 
@@ -191,7 +268,7 @@ void PrintLines() {
 }
 
 int Return() {
-  PrintLines();
+  PrintLinesAndLookAtTheClock();
   return kCode;
 }
 int QuickExit() {
@@ -253,8 +330,16 @@ int main(int argc, char** argv) {
                                                  {"exit_in_using_thread", ExitInUsingThread},
                                                  {"exit_in_closure", ExitInClosure},
                                                  {"exit_in_custom_call", ExitInCustomCall}};
-  if (argc != 4 || !works.contains(argv[1]) || !ways.contains(argv[2])) return 2;
-  auto work = works.at(argv[1]);
+  if (argc != 4 || !ways.contains(argv[2])) return 2;
+  const std::string work_name = argv[1];
+  const bool used = work_name.starts_with("on:"), fresh = work_name.starts_with("new:");
+  if (!used && !fresh && !works.contains(work_name)) return 2;
+  if (used || fresh) device_name = work_name.substr(work_name.find(':') + 1);
+  auto work = used || fresh ? OnDevice : works.at(work_name);
+  if (device_name == "cuda") config::Set("cuda.emulate", "g++");
+  RegisterBackends();
+  if (used) UseDevice();
+  if (device_name == "held") Hold();
   auto end = std::chrono::steady_clock::now() + std::chrono::microseconds(std::atoi(argv[3]));
   of_thread.name = "thread_local";  // made for this thread
   computed = full({8}, 21.0f) * 2.0f;

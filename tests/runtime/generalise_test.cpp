@@ -343,6 +343,26 @@ TEST_F(Generalise, InstancesAreCountedAndGo) {
   EXPECT_EQ(Lazy().GetCacheStats().bytes, 0);
 }
 
+TEST_F(Generalise, MoreSizesInTurnThanThereIsRoomForAreStillFound) {
+  Model(4);
+  Model(6);
+  CacheStats before = Lazy().GetCacheStats();
+  Model(9);
+  const int64_t each = Lazy().GetCacheStats().bytes - before.bytes;
+  config::Override room("compilation_cache_bytes", std::to_string(8 * 20 * each));
+  auto made = [&](int64_t first, int64_t sizes) {
+    int64_t hits = GeneralHits();
+    for (int64_t batch = first; batch < first + sizes; ++batch) Model(batch);
+    return GeneralHits() - hits;
+  };
+  made(10, 30);
+  for (int round = 0; round < 4; ++round) EXPECT_LE(made(10, 30), 20) << round;
+  // Sizes that are used from now on take the places of those.
+  int64_t of_last = 0;
+  for (int round = 0; round < 40; ++round) of_last = made(100, 3);
+  EXPECT_EQ(of_last, 0);
+}
+
 TEST_F(Generalise, CanBeSwitchedOff) {
   config::Override off("generalise", "false");
   int64_t compiles = Compiles(), entries = Entries();

@@ -12,6 +12,7 @@
 #include "hammock/nn.h"
 #include "hammock/optim.h"
 #include "ir/expect_error.h"
+#include "runtime/closures.h"
 #include "runtime/runtime.h"
 
 namespace hammock {
@@ -175,6 +176,44 @@ TEST_P(WriteUnits, StepsBehindAFailedOneAreUndoneToo) {
   EXPECT_NE(text.find("index_select"), std::string::npos) << text;
   EXPECT_EQ(w[7].item<float>(), 3) << "two steps before it";
   EXPECT_EQ(m[0].item<float>(), 5);
+}
+
+TEST_P(WriteUnits, ClosuresOfDroppedStepsGetTheError) {
+  for (bool async : {false, true}) {
+    Tensor w = ones({100000});
+    mark_step(true);
+    std::vector<std::string> heard(3, "nothing");
+    std::optional<Gate> gate;
+    if (async && device_ == "reference") gate.emplace();  // all three are queued
+    std::string raised = TextOf([&] {
+      for (size_t i = 0; i < heard.size(); ++i) {
+        step([&] {
+          w.add_(Picked(w, i == 1));
+          Tensor total = w.sum();
+          add_step_closure([&heard, i, total] { heard[i] = TextOf([&] { total.item(); }); }, async);
+        });
+      }
+    });
+    gate.reset();
+    DrainStepClosures();
+    Raised();
+    EXPECT_EQ(heard[0], "");
+    EXPECT_NE(heard[1].find("index_select"), std::string::npos) << heard[1];
+    // The third was dropped with the second, or began after the error was raised, or never did.
+    const float then = w[7].item<float>();
+    if (heard[2] == "") {
+      EXPECT_EQ(then, 4);
+    } else {
+      EXPECT_EQ(then, 2);
+      EXPECT_NE(heard[2].find(raised.empty() ? "index_select" : "nothing"), std::string::npos)
+          << heard[2];
+    }
+    if (!async) {
+      EXPECT_EQ(heard[2], "") << "the closure of the second has heard it";
+    } else if (device_ == "reference") {
+      EXPECT_NE(heard[2].find("index_select"), std::string::npos) << heard[2];
+    }
+  }
 }
 
 TEST_P(WriteUnits, AWriteThatDoesNotDependOnTheFailureStands) {
@@ -638,6 +677,72 @@ TEST_P(WriteUnits, EveryOptimiserLosesNothing) {
   LosesNothing<optim::Adagrad>(optim::AdagradOptions{}, "Adagrad");
   LosesNothing<optim::Adadelta>(optim::AdadeltaOptions{}, "Adadelta");
   LosesNothing<optim::Lion>(optim::LionOptions{}, "Lion");
+}
+
+/// Rows of an embedding, whose gradients are sparse; a label that does not exist is bad.
+TEST_P(WriteUnits, SparseAdamLosesNothing) {
+  manual_seed(1);
+  Tensor words = randint(0, 16, {8}), start = randn({16, 4});
+  Tensor good = zeros({8}, i64), bad = full({8}, 7, i64);
+  auto make = [&] { return start.clone().detach().requires_grad_(); };
+  Tensor weight = make(), twin = make();
+  mark_step(true);
+  optim::SparseAdam optimizer({weight}, {.lr = 0.01}), undisturbed({twin}, {.lr = 0.01});
+  auto train = [&](Tensor& table, optim::SparseAdam& rule, const Tensor& labels) {
+    step([&] {
+      rule.zero_grad();
+      cross_entropy(sparse::embedding(words, table), labels).backward();
+      rule.step();
+    });
+  };
+  for (int i = 0; i < 4; ++i) {
+    if (i % 2 == 0) {
+      train(weight, optimizer, bad);
+      EXPECT_NE(Raised(), "");
+    }
+    train(weight, optimizer, good);
+    train(twin, undisturbed, good);
+    EXPECT_EQ(FloatsOf(weight), FloatsOf(twin)) << i;
+    for (const auto& [name, tensor] : optimizer.state_dict()) {
+      EXPECT_EQ(FloatsOf(tensor.to(f32)), FloatsOf(undisturbed.state_dict().at(name).to(f32)))
+          << name;
+    }
+  }
+  EXPECT_NE(FloatsOf(weight), FloatsOf(start));
+}
+
+/// It reads the loss, so the error is raised out of its step, in any of its iterations.
+TEST_P(WriteUnits, LbfgsLosesNothing) {
+  for (bool in_step : {false, true}) {
+    manual_seed(1);
+    Learner learner, twin;
+    twin.net->load_state_dict(learner.net->state_dict());
+    twin.x = learner.x;
+    mark_step(true);
+    const optim::LBFGSOptions options{.max_iter = 4, .line_search = true};
+    optim::LBFGS optimizer(learner.net->parameters(), options);
+    optim::LBFGS undisturbed(twin.net->parameters(), options);
+    auto train = [&](Learner& who, optim::LBFGS& rule, int bad_call) {
+      int calls = 0;
+      auto closure = [&] {
+        rule.zero_grad();
+        Tensor loss = cross_entropy(who.net(who.x), calls++ == bad_call ? who.bad : who.good);
+        loss.backward();
+        return loss;
+      };
+      std::string text = TextOf([&] {
+        if (!in_step) return void(rule.step(closure));
+        step([&] { rule.step(closure); });
+      });
+      return text + Raised();
+    };
+    for (int i = 0; i < 3; ++i) {
+      EXPECT_NE(train(learner, optimizer, i), "");
+      EXPECT_EQ(train(learner, optimizer, -1), "");
+      EXPECT_EQ(train(twin, undisturbed, -1), "");
+      EXPECT_EQ(StateOf(learner, optimizer), StateOf(twin, undisturbed)) << i << in_step;
+    }
+  }
 }
 
 }  // namespace
