@@ -48,7 +48,7 @@ std::string FramesText(LocationId location) {
 /// Builds the lists of one step from its segments, whose values are numbered through.
 class GraphWriter {
  public:
-  GraphWriter(const CompiledStep& step, TraceFacts* facts) : step_(step), facts_(*facts) {
+  GraphWriter(const CompiledStep& step, ProfileFacts* facts) : step_(step), facts_(*facts) {
     value_nodes_.resize(static_cast<size_t>(step.num_values), -1);
   }
 
@@ -169,7 +169,7 @@ class GraphWriter {
   }
 
   const CompiledStep& step_;
-  TraceFacts& facts_;
+  ProfileFacts& facts_;
   std::string recomputed_;            // for people; empty: nothing is
   std::vector<int64_t> value_nodes_;  // by value number: the node that makes it
   Json nodes_ = Json::array();
@@ -179,7 +179,7 @@ class GraphWriter {
 
 }  // namespace
 
-std::string DescribeGraph(const CompiledStep& step, TraceFacts* facts) {
+std::string DescribeGraph(const CompiledStep& step, ProfileFacts* facts) {
   return GraphWriter(step, facts).Write().dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
