@@ -50,6 +50,8 @@ tsan:  ## run all tests with the thread sanitizer
 faults: build  ## ranks that die, hang, throw or disagree, 100 times each
 	build/tests/distributed/distributed_tests --gtest_filter='*Faults*:*Divergence*:*WhenOneIsKilled*' --gtest_repeat=100 \
 	  --gtest_break_on_failure --gtest_brief=1
+	build/tests/parallel/parallel_tests --gtest_filter='*WhenOneIsKilled*' --gtest_repeat=100 --gtest_break_on_failure \
+	  --gtest_brief=1
 
 minimal:  ## build without optional dependencies, run all tests
 	$(call check,minimal)
