@@ -50,6 +50,8 @@ tsan:  ## run all tests with the thread sanitizer
 faults: build  ## ranks that die, hang, throw or disagree, 100 times each
 	build/tests/distributed/distributed_tests --gtest_filter='*Faults*:*Divergence*:*WhenOneIsKilled*' --gtest_repeat=100 \
 	  --gtest_break_on_failure --gtest_brief=1
+	build/tests/parallel/parallel_tests --gtest_filter='*WhenOneIsKilled*' --gtest_repeat=100 --gtest_break_on_failure \
+	  --gtest_brief=1
 
 soak: build  ## random models, sizes, threads, faults and exits for 30 minutes, then 500 exits of each kind at random moments
 	build/tests/trials/soak 30

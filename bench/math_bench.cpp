@@ -6,8 +6,8 @@
 #include <initializer_list>
 
 #include "backends/cpu/interpret/lane_functions.h"
-#include "backends/cpu/interpret/scalar_kernels.h"
 #include "backends/cpu/interpret/scalar_loops.h"
+#include "compiler/scalar/scalar_kernels.h"
 
 namespace hammock::cpu {
 namespace {

@@ -1,7 +1,7 @@
 #!/bin/bash
 # Builds what a machine with a GPU is needed for, runs it and prints a table last; about ten minutes
 # on 16 cores. Needs nvcc's toolkit, CMake, Ninja, g++, GoogleTest, fmt and nlohmann-json; nothing is
-# downloaded. Parts: device loss kernels fuzz golden programs records training ranks memcheck racecheck
+# downloaded. Parts: device warm loss kernels fuzz golden programs records training ranks memcheck racecheck
 # bench (all, if none is named). All but the last run side by side.
 #   scripts/gpu_check.sh [part...]
 # GPU_CHECK_LOGS: folder of logs. GPU_CHECK_DATA: folder of Fashion-MNIST, for the training runs.
@@ -147,6 +147,7 @@ on_cuda=(env HAMMOCK_DEVICE=cuda)
 check memcheck sanitizer memcheck
 check racecheck sanitizer racecheck
 check device $build/tests/backends/cuda/cuda_backend_tests
+check warm $build/tests/backends/cuda/cuda_backend_tests --gtest_filter='CudaWarmStart.*/cuda'
 check loss env LOSE_THE_GPU=1 $build/tests/backends/cuda/cuda_backend_tests \
   --gtest_filter='CudaCard.CanBeLost'
 check kernels $build/tests/backends/cuda/cuda_fuzz_tests --gtest_filter='CudaKernels*'

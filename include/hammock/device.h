@@ -54,8 +54,8 @@ HAMMOCK_API lazy::MemoryInfo GetMemoryInfo(const Device& device, Location at = L
 /// keeps none.
 HAMMOCK_API void SetMemoryLimit(const Device& device, int64_t bytes,
                                 Location at = Location::current());
-/// Drops what can be made again: derived forms, cached scalars, the backend's own caches. Returns
-/// the bytes of derived forms that were dropped.
+/// Drops what can be made again: derived data, cached scalars, the backend's own caches. Returns
+/// the bytes of derived data that were dropped.
 HAMMOCK_API int64_t FreeMemory(const Device& device, Location at = Location::current());
 
 }  // namespace hammock

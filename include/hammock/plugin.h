@@ -192,7 +192,7 @@ typedef struct HammockAnswers {
 typedef struct HammockMemoryInfo {
   uint32_t struct_size;
   uint32_t reserved_;
-  int64_t in_use;   /* held by live data, derived forms included */
+  int64_t in_use;   /* held by live data, derived data included */
   int64_t derived;  /* of which forms that can be made again, such as packed weights */
   int64_t reserved; /* taken from the system, in use or cached */
   int64_t peak;     /* highest in_use so far */
@@ -368,7 +368,7 @@ typedef struct HammockPlugin {
                                HammockError* error);
   /* * 0 lifts the limit. */
   HammockStatus (*set_memory_limit)(void* self, int64_t device, int64_t bytes, HammockError* error);
-  /* * Memory is short: gives cached memory and derived forms back. */
+  /* * Memory is short: gives cached memory and derived data back. */
   void (*free_cached_memory)(void* self, int64_t device);
   /* * What a device has and lacks, for `hammock devices`. */
   void (*describe_device)(void* self, int64_t device, HammockFacts facts);

@@ -100,30 +100,30 @@ class Pass {
            20;
   }
   /// Where the entry is in the table, or would be.
-  size_t PlaceOf(const TapeEntry* entry) const {
+  size_t SlotOf(const TapeEntry* entry) const {
     size_t mask = table_.size() - 1;
-    size_t place = Hash(entry) & mask;
-    while (table_[place] != 0 && visits_[table_[place] - 1].entry != entry) {
-      place = (place + 1) & mask;
+    size_t slot = Hash(entry) & mask;
+    while (table_[slot] != 0 && visits_[table_[slot] - 1].entry != entry) {
+      slot = (slot + 1) & mask;
     }
-    return place;
+    return slot;
   }
   Visit* Find(const TapeEntry* entry) {
-    uint32_t number = entry ? table_[PlaceOf(entry)] : 0;
+    uint32_t number = entry ? table_[SlotOf(entry)] : 0;
     return number ? &visits_[number - 1] : nullptr;
   }
   /// The number of the entry's visit, which is made where there is none.
   uint32_t NumberOf(TapeEntry* entry) {
-    size_t place = PlaceOf(entry);
-    if (table_[place] != 0) return table_[place] - 1;
+    size_t slot = SlotOf(entry);
+    if (table_[slot] != 0) return table_[slot] - 1;
     visits_.push_back({entry, num_grads_});
     num_grads_ += entry->types.size();
-    table_[place] = static_cast<uint32_t>(visits_.size());
-    uint32_t number = table_[place] - 1;
+    table_[slot] = static_cast<uint32_t>(visits_.size());
+    uint32_t number = table_[slot] - 1;
     if (visits_.size() * 2 > table_.size()) {
       table_.assign(table_.size() * 2, 0);
       for (size_t i = 0; i < visits_.size(); ++i) {
-        table_[PlaceOf(visits_[i].entry)] = static_cast<uint32_t>(i + 1);
+        table_[SlotOf(visits_[i].entry)] = static_cast<uint32_t>(i + 1);
       }
     }
     return number;

@@ -58,11 +58,11 @@ std::vector<Tensor> Leaves(const std::vector<Tensor>& inputs) {
 }
 
 std::vector<size_t> FloatsOf(const std::vector<Tensor>& inputs) {
-  std::vector<size_t> places;
+  std::vector<size_t> positions;
   for (size_t i = 0; i < inputs.size(); ++i) {
-    if (HasGradient(inputs[i])) places.push_back(i);
+    if (HasGradient(inputs[i])) positions.push_back(i);
   }
-  return places;
+  return positions;
 }
 
 /// The gradients of the weighed results with respect to the floating and complex inputs; zeros
@@ -93,24 +93,24 @@ std::string Gradcheck(const TensorsFn& fn, const std::vector<Tensor>& inputs,
                      inputs[i].shape().to_string());
   }
   std::vector<Tensor> analytical = GradientsOf(fn, Leaves(inputs), false);
-  std::vector<size_t> places = FloatsOf(inputs);
-  for (size_t k = 0; k < places.size(); ++k) {
-    size_t place = places[k];
-    const bool is_complex = inputs[place].is_complex();
+  std::vector<size_t> positions = FloatsOf(inputs);
+  for (size_t k = 0; k < positions.size(); ++k) {
+    size_t position = positions[k];
+    const bool is_complex = inputs[position].is_complex();
     // The gradient of a complex number is that of its real part plus i times that of the other.
     auto numbers_of = [&](const Tensor& x) {
       return (is_complex ? view_as_real(x.contiguous()) : x).to_vector<double>();
     };
-    std::vector<double> values = numbers_of(inputs[place]);
+    std::vector<double> values = numbers_of(inputs[position]);
     std::vector<double> found = numbers_of(analytical[k]);
     auto at = [&](size_t element, double step) {
       std::vector<double> moved = values;
       moved[element] += step;
       std::vector<Tensor> arguments = inputs;
-      Dims sizes = inputs[place].sizes();
+      Dims sizes = inputs[position].sizes();
       if (is_complex) sizes.push_back(2);
-      arguments[place] = tensor(moved, sizes, DType::kF64, inputs[place].device());
-      if (is_complex) arguments[place] = view_as_complex(arguments[place]);
+      arguments[position] = tensor(moved, sizes, DType::kF64, inputs[position].device());
+      if (is_complex) arguments[position] = view_as_complex(arguments[position]);
       Tensor total = Weighed(fn(arguments));
       return total.defined() ? total.item<double>() : 0.0;
     };
@@ -119,7 +119,7 @@ std::string Gradcheck(const TensorsFn& fn, const std::vector<Tensor>& inputs,
       double limit = options.atol + options.rtol * std::abs(numerical);
       if (std::abs(found[i] - numerical) <= limit) continue;
       return fmt::format("the gradient of input {} at element {} (value {}) is {}, numerically {}",
-                         place, i, values[i], found[i], numerical);
+                         position, i, values[i], found[i], numerical);
     }
   }
   return "";
@@ -141,15 +141,16 @@ std::string Gradgradcheck(const TensorsFn& fn, const std::vector<Tensor>& inputs
 
 bool IsDifferentiable(const OpDef& op) { return op.IsNode() && (op.vjp || op.IsComposite()); }
 
-Tensor OperandOf(const OpDef& op, size_t place, const Shape& type, int64_t sample) {
+Tensor OperandOf(const OpDef& op, size_t position, const Shape& type, int64_t sample) {
   if (IsComplex(type.dtype())) {
     Shape part = type.With(DType::kF64);
-    return complex(OperandOf(op, place, part, sample), OperandOf(op, place + 50, part, sample));
+    return complex(OperandOf(op, position, part, sample),
+                   OperandOf(op, position + 50, part, sample));
   }
   std::vector<double> values(static_cast<size_t>(type.numel()));
   int64_t row = type.rank() > 1 ? std::max<int64_t>(type.sizes().back(), 1) : 1;
   for (int64_t i = 0; i < type.numel(); ++i) {
-    double spread = Spread(static_cast<int64_t>(place) * 100 + i + sample * 10007);
+    double spread = Spread(static_cast<int64_t>(position) * 100 + i + sample * 10007);
     values[i] = IsFloat(type.dtype()) ? op.domain.lo + (op.domain.hi - op.domain.lo) * spread
                                       : static_cast<double>((i / row + sample) % 2);
   }
@@ -157,10 +158,10 @@ Tensor OperandOf(const OpDef& op, size_t place, const Shape& type, int64_t sampl
   return tensor(values, type.sizes(), DType::kF64).to(dtype);
 }
 
-bool IsNumber(const OpDef& op, size_t place) {
+bool IsNumber(const OpDef& op, size_t position) {
   const OpInfo& info = op.info();
-  if (place >= info.operand_args.size()) return false;  // one of a list
-  auto argument = static_cast<size_t>(info.operand_args[place]);
+  if (position >= info.operand_args.size()) return false;  // one of a list
+  auto argument = static_cast<size_t>(info.operand_args[position]);
   return info.schema.arguments()[argument].type.base == SchemaType::Base::kScalar;
 }
 
@@ -174,7 +175,7 @@ bool SameBits(const Tensor& a, const Tensor& b) {
 
 std::string CheckCall(const OpDef& op, const SampleCall& call) {
   std::vector<Tensor> all(call.operands.size()), operands;
-  std::vector<size_t> places;  // of `operands` in `all`
+  std::vector<size_t> positions;  // of `operands` in `all`
   double number = 0.0;
   for (size_t i = 0; i < all.size(); ++i) {
     if (!call.operands[i]) continue;
@@ -184,10 +185,10 @@ std::string CheckCall(const OpDef& op, const SampleCall& call) {
       continue;
     }
     operands.push_back(OperandOf(op, i, *call.operands[i]));
-    places.push_back(i);
+    positions.push_back(i);
   }
   TensorsFn run = [&](const std::vector<Tensor>& inputs) {
-    for (size_t i = 0; i < inputs.size(); ++i) all[places[i]] = inputs[i];
+    for (size_t i = 0; i < inputs.size(); ++i) all[positions[i]] = inputs[i];
     return ApplyMulti(op, Location::current(), all, call.attrs);
   };
   std::vector<Tensor> lazily = run(operands), eagerly;

@@ -113,14 +113,14 @@ void Signature::FindReads() {
   if (!op.vjp) return;
   SymbolicScope symbolic;
   GradModeScope no_grad(false);
-  std::vector<std::pair<const Node*, uint8_t*>> places;  // leaves, of which there are few
-  places.reserve(in.size() + out.size());
+  std::vector<std::pair<const Node*, uint8_t*>> leaves;  // of which there are few
+  leaves.reserve(in.size() + out.size());
   for (size_t i = 0; i < in.size(); ++i) {
-    if (present[i]) places.emplace_back(in[i].value().node.get(), &in_reads[i]);
+    if (present[i]) leaves.emplace_back(in[i].value().node.get(), &in_reads[i]);
   }
   std::vector<Tensor> grads;
   for (size_t i = 0; i < out.size(); ++i) {
-    places.emplace_back(out[i].value().node.get(), &reads[i]);
+    leaves.emplace_back(out[i].value().node.get(), &reads[i]);
     grads.push_back(IsFloatOrComplex(types[i].dtype()) ? SymbolicTensor(types[i]) : Tensor());
   }
   std::vector<Tensor> results = Finished(op.vjp({op, in, out, attrs, grads, needed}));
@@ -136,8 +136,8 @@ void Signature::FindReads() {
     const Node* node = stack.back();
     stack.pop_back();
     if (node->IsLeaf()) {
-      auto place = std::ranges::find(places, node, &std::pair<const Node*, uint8_t*>::first);
-      if (place != places.end()) *place->second = 1;
+      auto leaf = std::ranges::find(leaves, node, &std::pair<const Node*, uint8_t*>::first);
+      if (leaf != leaves.end()) *leaf->second = 1;
       continue;
     }
     if (!seen.insert(node).second) continue;

@@ -11,10 +11,10 @@ namespace hammock::testing {
 
 /// Floats in the record's domain as f64, the parts of complex numbers too; integers 0 and 1, which
 /// are indices that exist, by rows. Operands of other samples differ.
-Tensor OperandOf(const OpDef& op, size_t place, const Shape& type, int64_t sample = 0);
+Tensor OperandOf(const OpDef& op, size_t position, const Shape& type, int64_t sample = 0);
 
 /// Whether an operand is a number: 0.5, 1, 1.5, ... in these checks, and never differentiated.
-bool IsNumber(const OpDef& op, size_t place);
+bool IsNumber(const OpDef& op, size_t position);
 
 /// One number that depends on all floating and complex results: their sum, each element weighted,
 /// both parts of a complex one. Undefined if there are none.

@@ -50,14 +50,15 @@ LogLevel ConfiguredLevel() {
 #if HAMMOCK_WITH_SPDLOG
 
 void Print(LogLevel level, std::string_view text) {
-  static spdlog::logger& logger = *[] {
-    auto sink = std::make_shared<spdlog::sinks::stderr_sink_mt>();
-    auto* created = new spdlog::logger("hammock", std::move(sink));
-    created->set_level(spdlog::level::trace);  // LogEnabled has decided
-    created->flush_on(spdlog::level::warn);
-    created->set_pattern("[%H:%M:%S.%e] [%n] [%l] %v");
+  static spdlog::logger& logger = []() -> auto& {
+    auto& created = NeverDestroyed<spdlog::logger>(
+        "hammock", std::make_shared<spdlog::sinks::stderr_sink_mt>());
+    created.set_level(spdlog::level::trace);  // LogEnabled has decided
+    created.flush_on(spdlog::level::warn);
+    created.set_pattern("[%H:%M:%S.%e] [%n] [%l] %v");
     return created;
-  }();
+  }
+  ();
   logger.log(static_cast<spdlog::level::level_enum>(level),
              spdlog::string_view_t(text.data(), text.size()));
 }

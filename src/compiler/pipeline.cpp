@@ -40,15 +40,6 @@ constinit config::Option<bool> config::kWideSums({
     .affects_code = true,
 });
 
-constinit config::Option<std::string> config::kMatmulPrecision({
-    .name = "matmul_precision",
-    .default_value = "highest",
-    .doc = "Matmuls of f32 on GPUs: `highest` rounds nothing but the sums, `high` lets the "
-           "matrix units round operands to TF32.",
-    .affects_code = true,
-    .choices = "highest, high",
-});
-
 namespace {
 
 using Verdict = lazy::Capability::Verdict;

@@ -45,7 +45,7 @@ HostTensor ParseIdx(std::span<const std::byte> packed, const std::string& name, 
   LocationScope scope(line);
   std::vector<std::byte> storage;
   std::span<const std::byte> bytes = Unzipped(packed, name, storage);
-  auto at = [&](size_t place) { return std::to_integer<int>(bytes[place]); };
+  auto at = [&](size_t offset) { return std::to_integer<int>(bytes[offset]); };
   if (bytes.size() < 4 || at(0) != 0 || at(1) != 0) {
     Throw(ErrorCode::kParse, "{}: not an IDX file", name);
   }

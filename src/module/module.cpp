@@ -382,11 +382,11 @@ void Module::to(DType dtype, Location at) {
 void Module::define(Method method) {
   NamesChanged();
   auto same = [&](const Method& other) { return other.schema.name() == method.schema.name(); };
-  auto place = std::ranges::find_if(methods_, same);
-  if (place == methods_.end()) {
+  auto known = std::ranges::find_if(methods_, same);
+  if (known == methods_.end()) {
     methods_.push_back(std::move(method));
   } else {
-    *place = std::move(method);
+    *known = std::move(method);
   }
 }
 

@@ -110,8 +110,8 @@ class BodyBuilder {
   }
 
   int IndexOfInput(GraphValue value) const {
-    auto place = std::ranges::find(graph_.inputs(), value.node);
-    return static_cast<int>(place - graph_.inputs().begin());
+    auto input = std::ranges::find(graph_.inputs(), value.node);
+    return static_cast<int>(input - graph_.inputs().begin());
   }
 
   const TracedFunction& traced_;

@@ -313,18 +313,18 @@ void RuleOptimizer::load_state_dict(const StateDict& state, Location at) {
   // functions hold.
   std::vector<Slot> slots = slots_;
   std::vector<Tensor> counts = counts_;
-  std::map<std::pair<size_t, double>, size_t> places;  // by the count before and the new number
+  std::map<std::pair<size_t, double>, size_t> indices;  // by the count before and the new number
   std::set<size_t> seen;
   for (size_t i = 0; i < slots_.size(); ++i) {
     size_t before = slots_[i].count;
     auto given = state.find(fmt::format("{}.step", i));
     if (given == state.end() || given->second.numel() != 1) continue;  // refused below
-    auto [place, fresh] = places.try_emplace({before, given->second.item<double>()}, before);
+    auto [index, fresh] = indices.try_emplace({before, given->second.item<double>()}, before);
     if (fresh && !seen.insert(before).second) {
-      place->second = counts_.size();
+      index->second = counts_.size();
       counts_.push_back(counts_[before].clone());
     }
-    slots_[i].count = place->second;
+    slots_[i].count = index->second;
   }
   try {
     Optimizer::load_state_dict(state);

@@ -40,7 +40,7 @@ struct BackendData::Extras {
 
 namespace {
 
-/// All data with derived forms. The mutex is taken before that of a data, never after.
+/// All values with derived data. The mutex is taken before that of a data, never after.
 struct DerivedRegistry {
   std::mutex mutex;
   std::list<BackendData*> data;

@@ -31,14 +31,14 @@ struct CompiledSegment {
 };
 
 struct GeneralStep;
-struct TraceFacts;
+struct ProfileFacts;
 
 /// A compiled step in the cache. Immutable but for its statistics; shared by running steps.
 struct CompiledStep {
   CompiledStep();
 
-  const int64_t number;                             // over the process, for traces
-  std::shared_ptr<const TraceFacts> profile_facts;  // made and guarded by trace_points.cpp
+  const int64_t number;                               // over the process, for traces
+  std::shared_ptr<const ProfileFacts> profile_facts;  // made and guarded by profile_points.cpp
   Hash128 hash;
   std::vector<uint64_t> key;
   Graph traced;

@@ -41,7 +41,7 @@ std::shared_ptr<Error> Located(const lazy::ExecutionError& error, const Graph& g
 
 std::vector<BackendDataPtr> Run(CompiledStep& step, std::span<const BackendDataPtr> arguments) {
   const lazy::ComputationPtr& computation = step.segments[0].computation;
-  TracedRun traced_run(step);
+  ProfiledRun profiled_run(step);
   auto start = std::chrono::steady_clock::now();
   std::vector<BackendDataPtr> results;
   try {

@@ -9,7 +9,7 @@
 
 namespace hammock {
 
-/// Drops derived forms, cached scalars and the backend's caches; false if there were none.
+/// Drops derived data, cached scalars and the backend's caches; false if there were none.
 bool FreeMemoryOf(DeviceEntry& device);
 /// Adds the largest live values of the device to the message.
 [[noreturn]] void RaiseOutOfMemory(DeviceEntry& device, const OutOfMemory& error);

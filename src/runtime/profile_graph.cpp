@@ -64,7 +64,7 @@ lazy::ComputationInfo InfoOf(const CompiledSegment& segment) {
 /// Builds the lists of one step from its segments, whose values are numbered through.
 class GraphWriter {
  public:
-  GraphWriter(const CompiledStep& step, TraceFacts* facts) : step_(step), facts_(*facts) {
+  GraphWriter(const CompiledStep& step, ProfileFacts* facts) : step_(step), facts_(*facts) {
     value_nodes_.resize(static_cast<size_t>(step.num_values), -1);
   }
 
@@ -185,7 +185,7 @@ class GraphWriter {
   }
 
   const CompiledStep& step_;
-  TraceFacts& facts_;
+  ProfileFacts& facts_;
   std::string recomputed_;            // for people; empty: nothing is
   std::vector<int64_t> value_nodes_;  // by value number: the node that makes it
   Json nodes_ = Json::array();
@@ -195,7 +195,7 @@ class GraphWriter {
 
 }  // namespace
 
-std::string DescribeGraph(const CompiledStep& step, TraceFacts* facts) {
+std::string DescribeGraph(const CompiledStep& step, ProfileFacts* facts) {
   return GraphWriter(step, facts).Write().dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 

@@ -61,15 +61,15 @@ int64_t WriteMemory(const DeviceEntry& device, int64_t planned) {
 
 namespace {
 
-constinit thread_local TracedRun* current_run = nullptr;
+constinit thread_local ProfiledRun* current_run = nullptr;
 
 /// Writes the graph the first time that a profile meets the step.
-std::shared_ptr<const TraceFacts> FactsOf(CompiledStep& step) {
+std::shared_ptr<const ProfileFacts> FactsOf(CompiledStep& step) {
   static auto& mutex = NeverDestroyed<std::mutex>();
   std::lock_guard lock(mutex);
   uint64_t profile = profile::ProfileNumber();
   if (step.profile_facts && step.profile_facts->profile == profile) return step.profile_facts;
-  auto facts = std::make_shared<TraceFacts>();
+  auto facts = std::make_shared<ProfileFacts>();
   facts->profile = profile;
   profile::WriteMetadata("hammock_graph", DescribeGraph(step, facts.get()));
   profile::Flush();  // it explains what may end the process next
@@ -79,7 +79,7 @@ std::shared_ptr<const TraceFacts> FactsOf(CompiledStep& step) {
 
 }  // namespace
 
-void TracedRun::Begin(CompiledStep& step) {
+void ProfiledRun::Begin(CompiledStep& step) {
   step_ = &step;
   facts_ = FactsOf(step);
   profile_.planned_bytes = WriteMemory(*step.device, facts_->planned_bytes);
@@ -89,13 +89,13 @@ void TracedRun::Begin(CompiledStep& step) {
   span_->Set("graph", step.number);
 }
 
-void TracedRun::End() {
+void ProfiledRun::End() {
   span_.reset();
   current_run = outer_run_;
   WriteMemory(*step_->device);
 }
 
-const lazy::RunProfile* TracedRun::OfSegment(const CompiledSegment& segment) {
+const lazy::RunProfile* ProfiledRun::OfSegment(const CompiledSegment& segment) {
   if (!current_run) [[likely]]
     return nullptr;
   lazy::RunProfile& profile = current_run->profile_;

@@ -28,13 +28,13 @@ struct ThreadContext;
 [[gnu::cold]] int64_t WriteMemory(const DeviceEntry& device, int64_t planned = 0);
 
 /// The facts about a step that its runs write into a profile that has its graph.
-struct TraceFacts {
+struct ProfileFacts {
   uint64_t profile = 0;                // its number
   int64_t planned_bytes = 0;           // of a run besides its inputs
   std::vector<int64_t> first_kernels;  // by segment: how many kernels are in those before
 };
 /// The graph with its kernels as JSON; see src/runtime/profile_graph.cpp.
-std::string DescribeGraph(const CompiledStep& step, TraceFacts* facts);
+std::string DescribeGraph(const CompiledStep& step, ProfileFacts* facts);
 
 /// Waits, in a span of its own if there is something to wait for.
 inline void WaitFor(const lazy::BackendData& data, const char* what) {
@@ -44,18 +44,18 @@ inline void WaitFor(const lazy::BackendData& data, const char* what) {
 }
 
 /// A run of a compiled step, with its graph the first time.
-class TracedRun {
+class ProfiledRun {
  public:
-  explicit TracedRun(CompiledStep& step) {
+  explicit ProfiledRun(CompiledStep& step) {
     if (profile::IsOn()) [[unlikely]]
       Begin(step);
   }
-  ~TracedRun() {
+  ~ProfiledRun() {
     if (step_) [[unlikely]]
       End();
   }
-  TracedRun(const TracedRun&) = delete;
-  TracedRun& operator=(const TracedRun&) = delete;
+  ProfiledRun(const ProfiledRun&) = delete;
+  ProfiledRun& operator=(const ProfiledRun&) = delete;
 
   /// The profile of a segment of the innermost run on this thread; null where none is written.
   static const lazy::RunProfile* OfSegment(const CompiledSegment& segment);
@@ -65,9 +65,9 @@ class TracedRun {
   void End();
 
   CompiledStep* step_ = nullptr;
-  std::shared_ptr<const TraceFacts> facts_;
+  std::shared_ptr<const ProfileFacts> facts_;
   lazy::RunProfile profile_;
-  TracedRun* outer_run_ = nullptr;
+  ProfiledRun* outer_run_ = nullptr;
   std::optional<profile::Span> span_;
 };
 

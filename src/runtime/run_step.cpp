@@ -131,7 +131,7 @@ std::vector<BackendDataPtr> RunSegment(const Step& step, const CompiledSegment& 
                                        RunningMemory::Use& memory) {
   const lazy::RunContext run = {.donated = donated,
                                 .location = running_step_location,
-                                .profile = TracedRun::OfSegment(segment),
+                                .profile = ProfiledRun::OfSegment(segment),
                                 .cancel = process_exit::Run::CancelFlag(),
                                 .collectives = step.agreements.get()};
   // It may run several times: what is donated is written only when nothing can fail any more.
@@ -299,7 +299,7 @@ void StepExecutor::Enqueue(DeviceEntry& device, const StepPtr& step) {
 }
 
 void StepExecutor::Execute(const StepPtr& step) {
-  TracedRun traced_run(*step->compiled);
+  ProfiledRun profiled_run(*step->compiled);
   LineOfStep line(*step);
   OutsideOfCalls outside;
   auto start = std::chrono::steady_clock::now();

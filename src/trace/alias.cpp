@@ -232,16 +232,16 @@ Geometry GeometryOf(const TensorImpl& impl) {
 namespace {
 
 /// By looking at every element.
-bool SharesAPlace(const Geometry& geometry) {
-  std::vector<int64_t> places{0};
+bool SharesAnElement(const Geometry& geometry) {
+  std::vector<int64_t> offsets{0};
   for (int i = 0; i < geometry.sizes.size(); ++i) {
-    size_t known = places.size();
+    size_t known = offsets.size();
     for (int64_t at = 1; at < geometry.sizes[i]; ++at) {
-      for (size_t k = 0; k < known; ++k) places.push_back(places[k] + at * geometry.strides[i]);
+      for (size_t k = 0; k < known; ++k) offsets.push_back(offsets[k] + at * geometry.strides[i]);
     }
   }
-  std::sort(places.begin(), places.end());
-  return std::adjacent_find(places.begin(), places.end()) != places.end();
+  std::sort(offsets.begin(), offsets.end());
+  return std::adjacent_find(offsets.begin(), offsets.end()) != offsets.end();
 }
 
 }  // namespace
@@ -261,7 +261,7 @@ bool SelfOverlaps(const Geometry& geometry) {
   for (auto [stride, size] : dims) {
     if (stride <= reach) {
       bool look = stride > 0 && Shape(DType::kBool, geometry.sizes).numel() <= kMostToLookAt;
-      return !look || SharesAPlace(geometry);
+      return !look || SharesAnElement(geometry);
     }
     reach += stride * (size - 1);
   }

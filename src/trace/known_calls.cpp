@@ -65,14 +65,14 @@ using KnownCallPtr = std::unique_ptr<const KnownCall>;
 
 /// The known calls of one thread: a table of two entries for each hash value.
 struct KnownCalls {
-  using Places = std::array<KnownCallPtr, 2>;
+  using Pair = std::array<KnownCallPtr, 2>;
   static constexpr int kBits = 9;
-  std::array<Places, size_t{1} << kBits> places;
+  std::array<Pair, size_t{1} << kBits> pairs;
 
-  Places& PlacesOf(uint64_t hash) { return places[hash >> (64 - kBits)]; }
+  Pair& PairOf(uint64_t hash) { return pairs[hash >> (64 - kBits)]; }
   /// Null: not known.
   Node* Find(uint64_t hash, const OpDef& op, Types types, Attrs attrs) {
-    for (const KnownCallPtr& known : PlacesOf(hash)) {
+    for (const KnownCallPtr& known : PairOf(hash)) {
       if (known && known->hash == hash && known->Is(op, types, attrs)) return known->model.get();
     }
     return nullptr;
@@ -83,7 +83,7 @@ struct KnownCalls {
     for (const Shape* type : types) {
       known->types.push_back(type ? std::optional(*type) : std::nullopt);
     }
-    Places& both = PlacesOf(hash);
+    Pair& both = PairOf(hash);
     both[1] = std::exchange(both[0], std::move(known));
   }
 };

@@ -167,7 +167,8 @@ const void* Tensor::HostData(DType element, Location at) const {
     Throw<TypeError>(ErrorCode::kDTypeMismatch, "data_ptr: the tensor is {}, not {}",
                      shape().to_string(), NameOf(element));
   }
-  if (std::string type = device().type(); type != "cpu" && type != "reference") {
+  // Zero bytes: a device whose memory is the host's.
+  if (GetMemoryInfo(device(), at).total > 0) {
     Throw<NotSupported>(ErrorCode::kNotSupported,
                         "data_ptr: the tensor is on {}, not in host memory; call cpu() first",
                         device().to_string());

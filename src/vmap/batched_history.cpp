@@ -143,9 +143,9 @@ class BatchedEntry : public TapeEntry {
     return inputs;
   }
   /// A saved value with its history; of a value that the gradient does not read, its type.
-  Mapped Restored(size_t place, const TapePtr& tape) const {
-    const Saved& saved = saved_[place];
-    if (!saved.value) return {SymbolicTensor(samples_[place])};
+  Mapped Restored(size_t index, const TapePtr& tape) const {
+    const Saved& saved = saved_[index];
+    if (!saved.value) return {SymbolicTensor(samples_[index])};
     bool differentiable = IsFloatOrComplex(saved.value.shape().dtype());
     return {
         Tensor::FromValue({saved.value.node, saved.value.index, differentiable ? tape : TapePtr()}),

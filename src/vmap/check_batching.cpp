@@ -20,14 +20,14 @@ constexpr int64_t kSamples = 3;
 struct MappedCall {
   const OpDef& op;
   const SampleCall& sample;
-  std::vector<Tensor> all;     // numbers are there already
-  std::vector<size_t> places;  // of tensors among `all`
-  std::vector<Tensor> inputs;  // those, stacked where they are batched
+  std::vector<Tensor> all;        // numbers are there already
+  std::vector<size_t> positions;  // of tensors among `all`
+  std::vector<Tensor> inputs;     // those, stacked where they are batched
   SampleDims dims;
 
   std::vector<Tensor> Run(const std::vector<Tensor>& in) const {
     std::vector<Tensor> operands = all;
-    for (size_t i = 0; i < in.size(); ++i) operands[places[i]] = in[i];
+    for (size_t i = 0; i < in.size(); ++i) operands[positions[i]] = in[i];
     return ApplyMulti(op, Location::current(), operands, sample.attrs);
   }
 };
@@ -44,8 +44,8 @@ MappedCall CallOf(const OpDef& op, const SampleCall& sample, int batched) {
           IsFloat(type.dtype()) ? tensor(number += 0.5, DType::kF64) : tensor(1, type.dtype());
       continue;
     }
-    bool each = batched < 0 || batched == static_cast<int>(call.places.size());
-    call.places.push_back(i);
+    bool each = batched < 0 || batched == static_cast<int>(call.positions.size());
+    call.positions.push_back(i);
     call.dims.push_back(each ? std::optional<int64_t>(0) : std::nullopt);
     if (!each) {
       call.inputs.push_back(OperandOf(op, i, type));
@@ -173,7 +173,7 @@ std::string CheckBatching(const OpDef& op) {
   std::string problems;
   const std::vector<SampleCall> calls = SampleCalls(op);
   for (size_t i = 0; i < calls.size(); ++i) {
-    const int tensors = static_cast<int>(CallOf(op, calls[i], -1).places.size());
+    const int tensors = static_cast<int>(CallOf(op, calls[i], -1).positions.size());
     // Each operand by itself, then all of them.
     for (int batched = tensors > 1 ? tensors - 1 : -1; batched >= -1 && tensors > 0; --batched) {
       std::string problem;

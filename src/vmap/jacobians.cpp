@@ -94,8 +94,8 @@ std::vector<Tensor> Rows(const char* op, const Tensor& output, const std::vector
   Tensor basis = Basis(output.detach());
   blocks = PulledBack(output, inputs, basis, create_graph);
   if (output.is_complex() && some_real) {
-    Tensor turned = complex(imag(basis), real(basis));
-    imaginary = PulledBack(output, inputs, turned, create_graph);
+    Tensor rotated = complex(imag(basis), real(basis));
+    imaginary = PulledBack(output, inputs, rotated, create_graph);
   }
   for (size_t i = 0; i < blocks.size(); ++i) {
     if (inputs[i].is_complex()) {

@@ -57,9 +57,9 @@ Tensors BatchDynamicSlice(const BatchCall& call) {
         Apply(kDynamicSlice, Location(), {call[0], call[1]}, {dim, call.attrs[1], call.attrs[2]})};
   }
   Tensor index = Positions(call[1], call.attrs[1].integer(), call.attrs[2].integer());
-  Tensor places =
+  Tensor indices =
       IndexAlong(index, static_cast<int>(dim.integer()), call.Sizes(call.out[0].sizes()));
-  return {Apply(kGather, Location(), {call.All(0), places}, {dim})};
+  return {Apply(kGather, Location(), {call.All(0), indices}, {dim})};
 }
 
 Tensors BatchDynamicUpdateSlice(const BatchCall& call) {
@@ -70,8 +70,8 @@ Tensors BatchDynamicUpdateSlice(const BatchCall& call) {
   }
   const int along = static_cast<int>(dim.integer());
   Tensor index = Positions(call[2], source.size(along), call.attrs[1].integer());
-  Tensor places = IndexAlong(index, along, source.sizes());
-  return {Apply(kScatter, Location(), {self, places, source}, {dim, "none"})};
+  Tensor indices = IndexAlong(index, along, source.sizes());
+  return {Apply(kScatter, Location(), {self, indices, source}, {dim, "none"})};
 }
 
 Tensors BatchPad(const BatchCall& call) {
@@ -124,9 +124,9 @@ Tensors BatchIndexSelect(const BatchCall& call) {
   }
   Tensor self = call.All(0);
   if (is_number) self = Reshaped(self, {call.size, 1});
-  Dims places = self.sizes();
-  places[dim + 1] = count;
-  Tensor index = IndexAlong(Reshaped(call[1], {call.size, count}), dim + 1, places);
+  Dims index_sizes = self.sizes();
+  index_sizes[dim + 1] = count;
+  Tensor index = IndexAlong(Reshaped(call[1], {call.size, count}), dim + 1, index_sizes);
   return {Reshaped(Apply(kGather, Location(), {self, index}, {dim + 1}), sizes)};
 }
 

@@ -250,6 +250,16 @@ TEST_F(Backends, HaveContentInReportsAndMemoryInfo) {
   EXPECT_FALSE(backend->GetMetrics().empty());
 }
 
+TEST_F(Backends, GiveAddressesOfElementsInHostMemory) {
+  HostBackend& backend = MakeBackend("hosted");
+  Registered registered(backend);
+  Tensor x = ones({2}, f32, "hosted") + 1.0f;
+  EXPECT_EQ(x.data_ptr<float>()[1], 2);
+  // Its MemoryInfo says that it has memory of its own.
+  EXPECT_CODE(ones({2}, f32, "null").data_ptr<float>(), ErrorCode::kNotSupported,
+              "the tensor is on null:0, not in host memory; call cpu() first");
+}
+
 // ---- Saved computations
 
 TEST_F(Backends, ComputationsAreSavedAndLoaded) {

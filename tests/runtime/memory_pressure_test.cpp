@@ -1,4 +1,4 @@
-// Derived forms, limits, and what happens when memory is short.
+// Derived data, limits, and what happens when memory is short.
 
 #include <gtest/gtest.h>
 

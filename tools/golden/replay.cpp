@@ -332,10 +332,10 @@ void Replayer::AddGradients(const Case& c, std::vector<Comparison>* comparisons)
     HostTensor cotangent = Load(c, c.cotangents[i], c.outputs[i].shape.dtype());
     cotangents.push_back(from_host(cotangent.To(output.dtype()), device_));
   }
-  std::vector<size_t> places;
+  std::vector<size_t> positions;
   for (size_t i = 0; i < c.inputs.size(); ++i) {
     if (!c.inputs[i].requires_grad) continue;
-    places.push_back(i);
+    positions.push_back(i);
     inputs.push_back(slots[i].ToTensor());
   }
   std::vector<Tensor> grads(inputs.size());
@@ -343,11 +343,11 @@ void Replayer::AddGradients(const Case& c, std::vector<Comparison>* comparisons)
     grads = grad(outputs, inputs, cotangents, false, false, true);
   }
   for (size_t i = 0; i < grads.size(); ++i) {
-    const std::string& key = c.gradients.at(places[i]);
-    Shape type = c.inputs[places[i]].shape;
+    const std::string& key = c.gradients.at(positions[i]);
+    Shape type = c.inputs[positions[i]].shape;
     HostTensor zeros(type);
     std::memset(zeros.mutable_data(), 0, static_cast<size_t>(zeros.bytes()));
-    comparisons->push_back({fmt::format("gradient of input {}", places[i]),
+    comparisons->push_back({fmt::format("gradient of input {}", positions[i]),
                             grads[i].defined() ? grads[i].host() : zeros,
                             key.empty() ? zeros : Load(c, key, type.dtype()), c.gradient_error});
   }

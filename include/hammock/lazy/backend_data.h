@@ -51,7 +51,7 @@ class HAMMOCK_API BackendData {
   /// An asynchronous result may have no value yet: both then share what will hold it.
   virtual void Assign(const BackendData& data) = 0;
   virtual bool HasValue() const = 0;
-  /// Bytes held on the device, derived forms not counted.
+  /// Bytes held on the device, derived data not counted.
   virtual int64_t bytes() const { return HasValue() ? shape_.bytes() : 0; }
 
   std::shared_ptr<Info> info() const;
@@ -75,7 +75,7 @@ class HAMMOCK_API BackendData {
   /// Waits; throws the error that the value carries.
   void WaitReady() const;
 
-  /// Derived forms (packed weights). They can be made again: the runtime drops those of a device
+  /// Derived data (packed weights). It can be made again: the runtime drops that of a device
   /// when its memory is short, and so may the backend. Whoever runs with one holds the pointer
   /// meanwhile.
   void AttachDerived(const std::string& key, std::shared_ptr<void> form, int64_t bytes);
@@ -85,7 +85,7 @@ class HAMMOCK_API BackendData {
 
  private:
   enum State : uint32_t { kReady, kPending, kFailed };
-  struct Extras;  // what few objects have: info, derived forms, an error, callbacks
+  struct Extras;  // what few objects have: info, derived data, an error, callbacks
   Extras& extras() const;
   void Settle(State state);
 
@@ -98,9 +98,9 @@ class HAMMOCK_API BackendData {
 
 using hammock::BackendDataPtr;
 
-/// The bytes of derived forms on a device; a backend reports them in MemoryInfo::derived.
+/// The bytes of derived data on a device; a backend reports them in MemoryInfo::derived.
 HAMMOCK_API int64_t DerivedBytes(const BackendDevice& device);
-/// Drops all derived forms of a device; returns their bytes.
+/// Drops all derived data of a device; returns their bytes.
 HAMMOCK_API int64_t DropDerivedData(const BackendDevice& device);
 
 }  // namespace hammock::lazy

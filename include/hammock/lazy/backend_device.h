@@ -46,12 +46,12 @@ class HAMMOCK_API BackendDevice {
 HAMMOCK_API std::ostream& operator<<(std::ostream& os, const BackendDevice& device);
 
 struct MemoryInfo {
-  int64_t in_use = 0;    ///< held by live data, derived forms included
-  int64_t derived = 0;   ///< of which derived forms
+  int64_t in_use = 0;    ///< held by live data, derived data included
+  int64_t derived = 0;   ///< of which derived data
   int64_t reserved = 0;  ///< taken from the system, in use or cached
   int64_t peak = 0;      ///< highest in_use so far
   int64_t limit = 0;     ///< 0 means none
-  int64_t total = 0;     ///< that the device has; 0: as much as the host
+  int64_t total = 0;     ///< of the device; 0: its memory is the host's
 };
 
 }  // namespace hammock::lazy

@@ -214,7 +214,7 @@ class HAMMOCK_API BackendImplInterface {
   virtual MemoryInfo GetMemoryInfo(const BackendDevice& device) const = 0;
   /// 0 lifts the limit.
   virtual void SetMemoryLimit(const BackendDevice& device, int64_t bytes) const;
-  /// Memory is short: gives cached memory back. Derived forms were dropped before.
+  /// Memory is short: gives cached memory back. Derived data was dropped before.
   virtual void FreeCachedMemory(const BackendDevice&) const {}
   virtual std::string GetComputationBackendText(const ComputationPtr computation) const;
   /// By default the graph alone.

@@ -76,8 +76,8 @@ std::vector<Pass> CpuPasses() {
        [](Graph g) { return NarrowMatMuls(std::move(g), GainsByNarrowOperands); }},
       {"remove_dead", RemoveDead},
       {"keep_channels_last", KeepChannelsLast},
-      {"narrow_convolutions",
-       [](Graph g) { return RemoveDead(NarrowByteConvolutions(std::move(g))); }},
+      {"narrow_convolutions", NarrowByteConvolutions},
+      {"remove_dead", RemoveDead},
   };
   for (Pass& pass : compiler::RematerialisePasses(/*epilogues=*/true)) {
     passes.push_back(std::move(pass));

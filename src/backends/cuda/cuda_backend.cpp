@@ -20,6 +20,7 @@
 #include "backends/cuda/passes/expand_attention.h"
 #include "backends/cuda/saved_artifact.h"
 #include "backends/cuda/target.h"
+#include "base/log.h"
 #include "base/process_exit.h"
 #include "base/throw.h"
 #include "hammock/config.h"
@@ -39,6 +40,15 @@ constinit config::Option<std::string> kEmulate({
            "`none`: nothing is computed; empty: on GPUs. Read when the first device is used.",
 });
 
+std::optional<std::string> CheckText(std::string_view value) {
+  for (std::string_view known : {"schedule", "cuda", "ptx", "steps"}) {
+    if (value == known) return std::nullopt;
+  }
+  return "one of schedule, cuda, ptx";
+}
+
+void WarnOfOldText();
+
 constinit config::Option<std::string> kText({
     .name = "cuda.text",
     .default_value = "cuda",
@@ -46,8 +56,22 @@ constinit config::Option<std::string> kText({
         "What the text of a computation of the CUDA backend shows: `schedule`, its graph, kernels, "
         "calls and memory alone; `cuda`, the text of its kernels as well; `ptx`, what they are "
         "compiled to.",
-    .choices = "schedule, cuda, ptx",
+    .check = CheckText,
+    .changed = WarnOfOldText,
 });
+
+// `schedule` was `steps`, which is accepted for one version.
+void WarnOfOldText() {
+  if (config::Get<kText>() != "steps") return;
+  LogOnce("cuda.text", LogLevel::kWarn,
+          "config: 'steps' of option 'cuda.text' is now 'schedule'; the next version does not know "
+          "it");
+}
+
+std::string_view TextAsked() {
+  const std::string& text = config::Get<kText>();
+  return text == "steps" ? "schedule" : std::string_view(text);
+}
 
 constinit config::Option<int64_t> kVirtualDevices({
     .name = "cuda.virtual_devices",
@@ -339,7 +363,7 @@ class Backend : public lazy::BackendImplInterface, public lazy::DeviceExchange {
   }
   std::string GetComputationBackendText(const ComputationPtr computation) const override {
     const auto* program = static_cast<const Program*>(computation->artifact.get());
-    return program ? program->ToText(config::Get<kText>()) : ToText(computation->graph());
+    return program ? program->ToText(TextAsked()) : ToText(computation->graph());
   }
   std::vector<lazy::DeviceFact> DescribeDevice(const BackendDevice& device) const override {
     DeviceState& state = StateOf(device);

@@ -324,7 +324,7 @@ class Execution {
   const Program& program_;
   const ExecutionRequest& request_;
   const std::span<const BackendDataPtr> arguments_;
-  const int64_t others_;  // bytes of derived forms on the device
+  const int64_t others_;  // bytes of derived data on the device
   std::vector<VaryingNumbers::Number> numbers_;
   std::vector<Address> in_, out_;
   std::vector<int> taken_;  // by output: the argument whose memory it takes, or -1

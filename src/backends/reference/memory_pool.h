@@ -15,7 +15,7 @@ namespace hammock::reference {
 /// Thread-safe. Must outlive every tensor that it made.
 class MemoryPool {
  public:
-  /// `derived` gives the bytes of derived forms, which count too.
+  /// `derived` gives the bytes of derived data, which count too.
   MemoryPool(const char* device, std::function<int64_t()> derived)
       : account_(device), derived_(std::move(derived)) {}
 

@@ -98,8 +98,8 @@ Values RotaryEmbedding(Call& c) {
   int64_t heads = c.Int("num_heads", 0);
   if (flat && heads < 1) c.Fail("num_heads is needed for {}", x.shape().to_string());
   Tensor parts = WithHeads(x, heads);  // (batch, heads, length, size)
-  int64_t rotated = c.Int("rotary_embedding_dim", 0);
-  if (rotated == 0) rotated = parts.size(-1);
+  int64_t width = c.Int("rotary_embedding_dim", 0);
+  if (width == 0) width = parts.size(-1);
   if (c.Has(3)) {
     Tensor at = c[3].to(DType::kI64);
     auto rows = [&](const Tensor& cache) {
@@ -110,16 +110,16 @@ Values RotaryEmbedding(Call& c) {
   }
   cosine = cosine.unsqueeze(1);
   sine = sine.unsqueeze(1);
-  Tensor turned = narrow(parts, -1, 0, rotated);
-  Tensor rest = narrow(parts, -1, rotated, parts.size(-1) - rotated);
+  Tensor rotated = narrow(parts, -1, 0, width);
+  Tensor rest = narrow(parts, -1, width, parts.size(-1) - width);
   bool interleaved = c.Int("interleaved", 0);
-  int64_t half = rotated / 2;
-  Tensor a = interleaved ? slice(turned, -1, 0, rotated, 2) : narrow(turned, -1, 0, half);
-  Tensor b = interleaved ? slice(turned, -1, 1, rotated, 2) : narrow(turned, -1, half, half);
+  int64_t half = width / 2;
+  Tensor a = interleaved ? slice(rotated, -1, 0, width, 2) : narrow(rotated, -1, 0, half);
+  Tensor b = interleaved ? slice(rotated, -1, 1, width, 2) : narrow(rotated, -1, half, half);
   Tensor real = cosine * a - sine * b, imaginary = sine * a + cosine * b;
-  turned = interleaved ? stack({real, imaginary}, -1).reshape(turned.sizes())
-                       : cat({real, imaginary}, -1);
-  Tensor y = rest.size(-1) > 0 ? cat({turned, rest}, -1) : turned;
+  rotated = interleaved ? stack({real, imaginary}, -1).reshape(rotated.sizes())
+                        : cat({real, imaginary}, -1);
+  Tensor y = rest.size(-1) > 0 ? cat({rotated, rest}, -1) : rotated;
   return {flat ? WithoutHeads(y) : y};
 }
 

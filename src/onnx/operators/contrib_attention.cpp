@@ -173,11 +173,11 @@ Tensor Rotated(const Tensor& x, const Tensor& positions, const Tensor& cosines, 
   };
   Tensor cosine = rows(cosines), sine = rows(sines);
   int64_t half = cosines.size(1), width = 2 * half;
-  Tensor turned = narrow(x, -1, 0, width);
-  Tensor a = interleaved ? slice(turned, -1, 0, width, 2) : narrow(turned, -1, 0, half);
-  Tensor b = interleaved ? slice(turned, -1, 1, width, 2) : narrow(turned, -1, half, half);
+  Tensor rotated = narrow(x, -1, 0, width);
+  Tensor a = interleaved ? slice(rotated, -1, 0, width, 2) : narrow(rotated, -1, 0, half);
+  Tensor b = interleaved ? slice(rotated, -1, 1, width, 2) : narrow(rotated, -1, half, half);
   Tensor real = a * cosine - b * sine, imaginary = a * sine + b * cosine;
-  Tensor y = interleaved ? stack({real, imaginary}, -1).reshape(turned.sizes())
+  Tensor y = interleaved ? stack({real, imaginary}, -1).reshape(rotated.sizes())
                          : cat({real, imaginary}, -1);
   int64_t rest = x.size(-1) - width;
   return rest > 0 ? cat({y, narrow(x, -1, width, rest)}, -1) : y;

@@ -213,8 +213,8 @@ Values Col2Im(Call& c) {
     if (std::ranges::all_of(at, [](int64_t v) { return v == 0; })) break;
   }
   Tensor rows = x.reshape({n * channels, -1});
-  Tensor places = broadcast_to(VectorOf(c, index).unsqueeze(0), rows.sizes());
-  Tensor sums = scatter_add(zeros({n * channels, all}, x.dtype(), c.device()), 1, places, rows);
+  Tensor positions = broadcast_to(VectorOf(c, index).unsqueeze(0), rows.sizes());
+  Tensor sums = scatter_add(zeros({n * channels, all}, x.dtype(), c.device()), 1, positions, rows);
   Dims sizes{n, channels};
   for (int64_t size : padded) sizes.push_back(size);
   Tensor y = sums.reshape(sizes);

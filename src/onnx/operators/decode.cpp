@@ -18,8 +18,8 @@ class Bytes {
   int64_t LittleEndian(size_t offset, int count) const {
     int64_t value = 0;
     for (int i = count; i-- > 0;) {
-      size_t place = offset + static_cast<size_t>(i);
-      value = value * 256 + (place < bytes_.size() ? bytes_[place] : 0);
+      size_t position = offset + static_cast<size_t>(i);
+      value = value * 256 + (position < bytes_.size() ? bytes_[position] : 0);
     }
     return value;
   }

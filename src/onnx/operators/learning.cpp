@@ -258,7 +258,7 @@ Tensor Leaves(const Call& c, const Nodes& nodes, const Tensor& x) {
 }
 
 /// The trees of opsets 1 to 4: nodes by (tree, id).
-Nodes OldNodes(const Call& c, std::map<std::pair<int64_t, int64_t>, int64_t>& place) {
+Nodes OldNodes(const Call& c, std::map<std::pair<int64_t, int64_t>, int64_t>& index_of) {
   std::vector<int64_t> trees = c.IntList("nodes_treeids"), ids = c.IntList("nodes_nodeids");
   std::vector<int64_t> yes = c.IntList("nodes_truenodeids"), no = c.IntList("nodes_falsenodeids");
   std::vector<std::string> modes = c.TextList("nodes_modes");
@@ -273,7 +273,7 @@ Nodes OldNodes(const Call& c, std::map<std::pair<int64_t, int64_t>, int64_t>& pl
     c.Fail("the lists of nodes differ in length");
   }
   for (size_t i = 0; i < count; ++i) {
-    auto [entry, added] = place.emplace(std::pair(trees[i], ids[i]), static_cast<int64_t>(i));
+    auto [entry, added] = index_of.emplace(std::pair(trees[i], ids[i]), static_cast<int64_t>(i));
     if (!added) c.Fail("tree {} has two nodes {}", trees[i], ids[i]);
     if (i == 0 || trees[i] != trees[i - 1]) nodes.roots.push_back(static_cast<int64_t>(i));
   }
@@ -281,22 +281,22 @@ Nodes OldNodes(const Call& c, std::map<std::pair<int64_t, int64_t>, int64_t>& pl
     auto own = static_cast<int64_t>(i);
     bool leaf = modes[i] == "LEAF";
     nodes.mode.push_back(leaf ? 0 : ModeOf(c, modes[i]));
-    nodes.yes.push_back(leaf ? own : place.at({trees[i], yes[i]}));
-    nodes.no.push_back(leaf ? own : place.at({trees[i], no[i]}));
+    nodes.yes.push_back(leaf ? own : index_of.at({trees[i], yes[i]}));
+    nodes.no.push_back(leaf ? own : index_of.at({trees[i], no[i]}));
   }
   return nodes;
 }
 
 /// (nodes, targets): what a leaf adds.
 Tensor OldWeights(const Call& c, const std::string& prefix, int64_t targets, size_t count,
-                  const std::map<std::pair<int64_t, int64_t>, int64_t>& place) {
+                  const std::map<std::pair<int64_t, int64_t>, int64_t>& index_of) {
   std::vector<int64_t> trees = c.IntList(prefix + "_treeids"), ids = c.IntList(prefix + "_nodeids");
   std::vector<int64_t> at = c.IntList(prefix + "_ids");
   std::vector<float> weights = c.FloatList(prefix + "_weights");
   CheckListed(c, static_cast<int64_t>(count) * targets);
   std::vector<float> table(count * static_cast<size_t>(targets), 0.0f);
   for (size_t i = 0; i < trees.size(); ++i) {
-    int64_t node = place.at({trees[i], ids.at(i)});
+    int64_t node = index_of.at({trees[i], ids.at(i)});
     if (at.at(i) < 0 || at[i] >= targets) c.Fail("target {} of {}", at[i], targets);
     table[static_cast<size_t>(node * targets + at[i])] += weights.at(i);
   }
@@ -316,21 +316,21 @@ Tensor Votes(const Tensor& leaves, const Tensor& table) {
 }
 
 Values TreeEnsembleRegressor(Call& c) {
-  std::map<std::pair<int64_t, int64_t>, int64_t> place;
-  Nodes nodes = OldNodes(c, place);
+  std::map<std::pair<int64_t, int64_t>, int64_t> index_of;
+  Nodes nodes = OldNodes(c, index_of);
   int64_t targets = c.Int("n_targets", 1);
-  Tensor table = OldWeights(c, "target", targets, nodes.yes.size(), place);
+  Tensor table = OldWeights(c, "target", targets, nodes.yes.size(), index_of);
   Tensor y = Aggregated(c, Votes(Leaves(c, nodes, c[0].to(DType::kF32)), table));
   if (c.HasAttribute("base_values")) y = y + VectorOf(c, c.FloatList("base_values"), {targets});
   return {PostTransformed(c, y)};
 }
 
 Values TreeEnsembleClassifier(Call& c) {
-  std::map<std::pair<int64_t, int64_t>, int64_t> place;
-  Nodes nodes = OldNodes(c, place);
+  std::map<std::pair<int64_t, int64_t>, int64_t> index_of;
+  Nodes nodes = OldNodes(c, index_of);
   auto classes = static_cast<int64_t>(
       std::max(c.IntList("classlabels_int64s").size(), c.TextList("classlabels_strings").size()));
-  Tensor table = OldWeights(c, "class", classes, nodes.yes.size(), place);
+  Tensor table = OldWeights(c, "class", classes, nodes.yes.size(), index_of);
   Tensor scores = sum(Votes(Leaves(c, nodes, c[0].to(DType::kF32)), table), {1});
   std::vector<int64_t> used = c.IntList("class_ids");
   bool binary =

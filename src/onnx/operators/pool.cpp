@@ -108,23 +108,23 @@ Values MaxPool(Call& c) {
   int64_t spatial = Product(x.sizes(), 2, x.dim()), images = x.size(0) * x.size(1);
   bool columns = c.Int("storage_order", 0);
   Dims along = Dims::Filled(x.dim(), 1);
-  Tensor place = zeros(along, DType::kI64, c.device());
+  Tensor position = zeros(along, DType::kI64, c.device());
   int64_t stride = 1;
   for (int k = 0; k < w.rank(); ++k) {
     int d = columns ? 2 + k : x.dim() - 1 - k;
     Dims one = Dims::Filled(x.dim(), 1);
     one[d] = x.size(d);
-    place = place + arange(x.size(d), DType::kI64, c.device()).reshape(one) * stride;
+    position = position + arange(x.size(d), DType::kI64, c.device()).reshape(one) * stride;
     stride *= x.size(d);
   }
   Dims first = Dims::Filled(x.dim(), 1);
   first[0] = x.size(0);
   first[1] = x.size(1);
-  place = broadcast_to(place + arange(images, DType::kI64, c.device()).reshape(first) * spatial,
-                       x.sizes());
-  Tensor places = WindowedInput(place, w, counts, Scalar(int64_t{-1}));
+  position = broadcast_to(
+      position + arange(images, DType::kI64, c.device()).reshape(first) * spatial, x.sizes());
+  Tensor positions = WindowedInput(position, w, counts, Scalar(int64_t{-1}));
   std::vector<Tensor> index_parts;
-  ForEachTap(places, w, counts,
+  ForEachTap(positions, w, counts,
              [&](const Tensor& part, const std::vector<int64_t>&) { index_parts.push_back(part); });
   size_t next = 0;
   ForEachTap(padded, w, counts, [&](const Tensor& part, const std::vector<int64_t>&) {

@@ -126,11 +126,11 @@ std::tuple<Tensor, Tensor> FractionalPool(const char* op, int dims, const Tensor
     out.push_back(output);
     reach *= kernel[dim];
   }
-  int64_t places = 1;
-  for (int64_t size : out) places *= size;
-  Tensor flat = Reshaped(position, {batch, channels, places * reach});
+  int64_t outputs = 1;
+  for (int64_t size : out) outputs *= size;
+  Tensor flat = Reshaped(position, {batch, channels, outputs * reach});
   Tensor x = flatten(self, 2);
-  auto by_window = [&](const Tensor& t) { return Reshaped(t, {batch, channels, places, reach}); };
+  auto by_window = [&](const Tensor& t) { return Reshaped(t, {batch, channels, outputs, reach}); };
   auto [values, which] = max(by_window(gather(x, 2, flat)), 3, true);
   Tensor indices = gather(by_window(flat), 3, which);
   Dims sizes = {batch, channels};

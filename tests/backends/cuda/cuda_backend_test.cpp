@@ -15,6 +15,7 @@
 
 #include "backends/cuda/driver/gpu_machine.h"
 #include "backends/cuda/emulated.h"
+#include "base/log.h"
 #include "hammock/config.h"
 #include "hammock/hammock.h"
 #include "hammock/metrics.h"
@@ -180,6 +181,11 @@ TEST_F(CudaDevice, ShowsTheTextThatWasAskedFor) {
   EXPECT_EQ(text().find("__global__"), std::string::npos);
   EXPECT_NE(text().find("arena"), std::string::npos);
   EXPECT_THROW(config::Set("cuda.text", "sass"), ValueError);
+  const std::string of_schedule = text();
+  LogCapture log;
+  config::Override old("cuda.text", "steps");
+  EXPECT_EQ(text(), of_schedule);
+  EXPECT_NE(log.text().find("'steps' of option 'cuda.text' is now 'schedule'"), std::string::npos);
 }
 
 TEST_F(CudaDevice, SaysWhatItHas) {

@@ -6,6 +6,7 @@
 
 #include "backends/cpu/interpret/lane_functions.h"
 #include "backends/cpu/interpret/scalar_loops.h"
+#include "base/never_destroyed.h"
 #include "base/of_thread.h"
 #include "base/throw.h"
 #include "compiler/loops/computed_type.h"
@@ -444,13 +445,13 @@ class InterpretedKernel::Runner {
 void InterpretedKernel::Run(const KernelArgs& args) const { Runner(*this, args).Run(); }
 
 const void* const* LaneFunctionTable() {
-  static const auto& table = *[] {
-    auto* table = new std::vector<const void*>(kNumDTypes * kNumScalarFns);
+  static const auto& table = []() -> const auto& {
+    auto& made = NeverDestroyed<std::vector<const void*>>(kNumDTypes * kNumScalarFns);
     for (int d = 0; d < kNumDTypes; ++d) {
       for (size_t f = 0; f < kNumScalarFns; ++f) {
         ScalarFn fn = static_cast<ScalarFn>(f);
         DType dtype = static_cast<DType>(d);
-        const void*& entry = (*table)[LaneFunctionIndex(fn, dtype)];
+        const void*& entry = made[LaneFunctionIndex(fn, dtype)];
         if (LaneUnary lane = LaneUnaryFor(fn, dtype)) entry = reinterpret_cast<const void*>(lane);
         if (LaneBinary lane = LaneBinaryFor(fn, dtype)) entry = reinterpret_cast<const void*>(lane);
         if (LaneIntBinary lane = LaneIntBinaryFor(fn, dtype)) {
@@ -458,8 +459,9 @@ const void* const* LaneFunctionTable() {
         }
       }
     }
-    return table;
-  }();
+    return made;
+  }
+  ();
   return table.data();
 }
 

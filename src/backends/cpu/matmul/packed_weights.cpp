@@ -33,7 +33,7 @@ struct PackedWeight {
   char* const data;
 };
 
-/// The key among the derived forms of a data.
+/// The key of a packed weight among the derived data.
 std::string SlotOf(const std::string& key) {
   return "cpu packed " + std::to_string(std::hash<std::string>()(key) % kSlots);
 }

@@ -3,7 +3,7 @@
 /// run to run.
 ///
 /// A weight is packed when a program gets the same data for the second time: a weight that a
-/// training step has just written is never seen again. A packed weight is a derived form of the
+/// training step has just written is never seen again. A packed weight is derived data of the
 /// data, so the runtime counts it and drops it when memory is short. Data has at most two packed
 /// weights at a time; further programs use it unpacked.
 

@@ -541,7 +541,7 @@ bool QuantizedRows::Takes(const QuantizedRowsSpec& spec) {
          is_float(spec.scale) && is_weight(spec.weight) && is_weight(spec.zero);
 }
 
-QuantizedRows::Level QuantizedRows::Best(const QuantizedRowsSpec& spec) {
+QuantizedRows::Level QuantizedRows::Best([[maybe_unused]] const QuantizedRowsSpec& spec) {
 #if defined(__x86_64__)
   const bool four = IsFourBits(spec.weight);
   if ((four && !LaneScales::Takes(spec)) || spec.k / spec.group > kMostGroups) return Level::kPlain;

@@ -22,6 +22,19 @@
 #include "hammock/config.h"
 #include "hammock/metric.h"
 
+namespace hammock {
+
+constinit config::Option<std::string> config::kMatmulPrecision({
+    .name = "matmul_precision",
+    .default_value = "highest",
+    .doc = "Matmuls of f32 on GPUs: `highest` rounds nothing but the sums, `high` lets the "
+           "matrix units round operands to TF32.",
+    .affects_code = true,
+    .choices = "highest, high",
+});
+
+}  // namespace hammock
+
 namespace hammock::cuda {
 namespace {
 

@@ -8,7 +8,6 @@
 
 #include "backends/cuda/device/device_text.h"
 #include "backends/cuda/driver/nvrtc.h"
-#include "backends/cuda/emit/cuda_text.h"
 #include "backends/cuda/emulated.h"
 #include "hammock/compiler/schedule.h"
 
@@ -245,21 +244,6 @@ TEST(LaunchConfig, AccumulatorsDependOnTheExtentAlone) {
   EXPECT_EQ(AccumulatorsOf(5), 8);
   EXPECT_EQ(AccumulatorsOf(1000), 1024);
   EXPECT_EQ(AccumulatorsOf(60000), 1024);
-}
-
-TEST(ScalarText, KnowsWhatItHasNoTextFor) {
-  EXPECT_TRUE(HasText(ScalarFn::kExp, DType::kBF16));
-  EXPECT_TRUE(HasText(ScalarFn::kFmod, DType::kF64));
-  EXPECT_TRUE(HasText(ScalarFn::kDigamma, DType::kF32));
-  EXPECT_FALSE(HasText(ScalarFn::kGcd, DType::kF32));
-}
-
-TEST(ScalarText, ConstantsAreExact) {
-  ScalarText scalars;
-  EXPECT_EQ(scalars.Scalar(ScalarFn::kRsqrt, DType::kF32, {"x"}), "rsqrt_f32(x)");
-  EXPECT_TRUE(Has(scalars.Functions(),
-                  "__device__ inline float rsqrt_f32(float x) {\n  float v0 = sqrtf(x);\n"
-                  "  float v1 = (float)0x1p+0f / v0;\n  return v1;\n}\n"));
 }
 
 /// What the loop IR does not have is compiled by NVRTC too, where it is.

@@ -139,6 +139,68 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{128, 10, "f32[2,3,1,10]", false, 64 * 10 * 4, 2},
                     Case{128, 10, "", true, 64 * 10 * 4, 2, "bf16"}));
 
+TEST(ChunkAttention, MatricesOfTheBatchBecomeRoundsOfALoop) {
+  EXPECT_EQ(ToText(ChunkAttention(ParseGraph(R"(
+    %0 = input : bf16[2,3,20,7]
+    %1 = input : bf16[2,3,10,7]
+    %2:2 = _attention %0, %1, %1, none {is_causal=false, scale=0.5} : bf16[2,3,20,7], f32[2,3,20]
+    return %2.0, %2.1)"),
+                                  2 * 20 * 10 * 4)),
+            R"(%0 = input : bf16[2,3,20,7]
+%1 = input : bf16[2,3,10,7]
+%2 = reshape %0 {sizes=[3,2,20,7]} : bf16[3,2,20,7]
+%3 = reshape %1 {sizes=[3,2,10,7]} : bf16[3,2,10,7]
+%4 = reshape %1 {sizes=[3,2,10,7]} : bf16[3,2,10,7]
+%5:2 = loop %2, %3, %4 {body=graph {
+  %0 = input : i64[]
+  %1 = input : bf16[2,20,7]
+  %2 = input : bf16[2,10,7]
+  %3 = input : bf16[2,10,7]
+  %4:2 = _attention %1, %2, %3, none {is_causal=false, scale=0.5} : bf16[2,20,7], f32[2,20]
+  return %4.0, %4.1
+}, count=3, num_carried=0, num_stacked_in=3} : bf16[3,2,20,7], f32[3,2,20]
+%6 = reshape %5.0 {sizes=[2,3,20,7]} : bf16[2,3,20,7]
+%7 = reshape %5.1 {sizes=[2,3,20]} : f32[2,3,20]
+return %6, %7
+)");
+}
+
+TEST(ChunkAttention, QueriesOfOneMatrixBecomeRoundsOfALoopInside) {
+  EXPECT_EQ(ToText(ChunkAttention(ParseGraph(R"(
+    %0 = input : bf16[1,2,128,7]
+    %1 = input : bf16[1,2,10,7]
+    %2:2 = _attention %0, %1, %1, none {is_causal=false, scale=0.5} : bf16[1,2,128,7], f32[1,2,128]
+    return %2.0, %2.1)"),
+                                  64 * 10 * 4)),
+            R"(%0 = input : bf16[1,2,128,7]
+%1 = input : bf16[1,2,10,7]
+%2 = reshape %0 {sizes=[2,1,128,7]} : bf16[2,1,128,7]
+%3 = reshape %1 {sizes=[2,1,10,7]} : bf16[2,1,10,7]
+%4 = reshape %1 {sizes=[2,1,10,7]} : bf16[2,1,10,7]
+%5:2 = loop %2, %3, %4 {body=graph {
+  %0 = input : i64[]
+  %1 = input : bf16[1,128,7]
+  %2 = input : bf16[1,10,7]
+  %3 = input : bf16[1,10,7]
+  %4 = reshape %1 {sizes=[2,1,64,7]} : bf16[2,1,64,7]
+  %5:2 = loop %4, %2, %3 {body=graph {
+    %0 = input : i64[]
+    %1 = input : bf16[1,64,7]
+    %2 = input : bf16[1,10,7]
+    %3 = input : bf16[1,10,7]
+    %4:2 = _attention %1, %2, %3, none {is_causal=false, scale=0.5} : bf16[1,64,7], f32[1,64]
+    return %4.0, %4.1
+  }, count=2, num_carried=0, num_stacked_in=1} : bf16[2,1,64,7], f32[2,1,64]
+  %6 = reshape %5.0 {sizes=[1,128,7]} : bf16[1,128,7]
+  %7 = reshape %5.1 {sizes=[1,128]} : f32[1,128]
+  return %6, %7
+}, count=2, num_carried=0, num_stacked_in=3} : bf16[2,1,128,7], f32[2,1,128]
+%6 = reshape %5.0 {sizes=[1,2,128,7]} : bf16[1,2,128,7]
+%7 = reshape %5.1 {sizes=[1,2,128]} : f32[1,2,128]
+return %6, %7
+)");
+}
+
 TEST(ChunkAttention, OnlyWhereScoresAreMany) {
   auto runs = [](const Graph& graph, int64_t bytes) {
     return RunsInChunks(graph, graph.nodes().back(), bytes);

@@ -15,7 +15,7 @@
 #include <filesystem>
 #include <thread>
 
-#include "child_kit.h"
+#include "../distributed/child_kit.h"
 
 using namespace hammock;
 using namespace hammock::testing;

@@ -1,6 +1,13 @@
 // Every function of scalar_fn.inc has a record, and is computed wherever its row says so.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cctype>
+#include <iterator>
+#include <set>
+#include <sstream>
+#include <string>
+
 #include "backends/cpu/emit/emit_values.h"
 #include "backends/cpu/interpret/lane_functions.h"
 #include "backends/cpu/interpret/scalar_loops.h"
@@ -118,6 +125,46 @@ TEST_P(ScalarTable, IsPrintedAsCuda) {
     ASSERT_TRUE(cuda::HasText(fn(), dtype)) << NameOf(dtype);
     std::vector<std::string> operands(static_cast<size_t>(ArityOf(fn())), "x");
     EXPECT_NE(cuda::ScalarText().Scalar(fn(), dtype, operands), "") << NameOf(dtype);
+  }
+}
+
+/// Functions that the text calls, and that neither it nor the language nor the program around it
+/// defines (hammock/compiler/scalar_text.h).
+std::set<std::string> UndefinedFunctions(const std::string& text) {
+  // Keywords before a parenthesis, built-in functions of OpenCL C, and those that programs define.
+  std::set<std::string> known = {
+      "if",      "for",      "while",     "return", "as_int", "as_float", "as_long", "as_double",
+      "ceil",    "copysign", "cos",       "erf",    "erfc",   "exp",      "expm1",   "fabs",
+      "floor",   "fma",      "fmax",      "fmin",   "fmod",   "lgamma",   "log",     "log1p",
+      "pow",     "rint",     "sin",       "sqrt",   "tan",    "trunc",    "to_f16",  "from_f16",
+      "to_bf16", "to_i64",   "from_bf16", "to_u64"};
+  std::set<std::string> called;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    line.resize(std::min(line.find("//"), line.size()));
+    if (line.starts_with("#define SPECIAL_LGAMMA ")) known.insert("SPECIAL_LGAMMA");
+    const bool defines = line.starts_with("static inline ") || line.starts_with("SPECIAL_FUNCTION");
+    const size_t first = line.find('(');
+    for (size_t paren = first; paren != std::string::npos; paren = line.find('(', paren + 1)) {
+      size_t begin = paren;
+      while (begin > 0 && (std::isalnum(line[begin - 1]) || line[begin - 1] == '_')) --begin;
+      if (begin == paren) continue;
+      (defines && paren == first ? known : called).insert(line.substr(begin, paren - begin));
+    }
+  }
+  std::set<std::string> undefined;
+  std::ranges::set_difference(called, known, std::inserter(undefined, undefined.end()));
+  return undefined;
+}
+
+TEST_P(ScalarTable, IsPrintedAsOpenClC) {
+  for (DType dtype : ComputedTypes()) {
+    if (fn() == ScalarFn::kGcd && dtype == DType::kBool) continue;
+    ASSERT_TRUE(compiler::HasText(fn(), dtype)) << NameOf(dtype);
+    compiler::ScalarText scalars(compiler::kOpenClC);
+    std::vector<std::string> operands(static_cast<size_t>(ArityOf(fn())), "x");
+    EXPECT_NE(scalars.Scalar(fn(), dtype, operands), "") << NameOf(dtype);
+    EXPECT_EQ(UndefinedFunctions(scalars.Functions()), std::set<std::string>()) << NameOf(dtype);
   }
 }
 

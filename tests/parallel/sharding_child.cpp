@@ -2,7 +2,7 @@
 
 #include <hammock/distributed/sharding.h>
 
-#include "child_kit.h"
+#include "../distributed/child_kit.h"
 
 using namespace hammock;
 using namespace hammock::testing;

@@ -1,8 +1,8 @@
 // What bodies compute: against double, long double and the reference interpreter.
 #include "backends/cpu/interpret/lane_functions.h"
-#include "backends/cpu/interpret/scalar_kernels.h"
 #include "backends/cpu/interpret/scalar_loops.h"
 #include "backends/run_graph.h"
+#include "compiler/scalar/scalar_kernels.h"
 
 namespace hammock::cpu {
 namespace {

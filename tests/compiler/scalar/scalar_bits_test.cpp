@@ -2,8 +2,8 @@
 #include "backends/cpu/compiled.h"
 #include "backends/cpu/cpu_features.h"
 #include "backends/cpu/emit/llvm_number.h"
-#include "backends/cpu/interpret/scalar_kernels.h"
 #include "backends/cpu/interpret/scalar_loops.h"
+#include "compiler/scalar/scalar_kernels.h"
 #include "hammock/ir/half.h"
 
 namespace hammock::cpu {
