@@ -13,6 +13,7 @@
 #include "hammock/hammock.h"
 #include "hammock/jit/to_backend.h"
 #include "hammock/lazy/plugin_adaptor.h"
+#include "plugins/profile_kernels.h"
 #include "plugins/status.h"
 #include "runtime/runtime.h"
 #include "support/host_backend.h"
@@ -109,6 +110,43 @@ TEST(CPlugin, SavesItsGraphs) {
   EXPECT_EQ(backend.GetComputationBackendText(loaded), "r1 = - r0 r-1\n");
   EXPECT_EQ(backend.DescribeDevice(device).at(2).name, "matmul");
   EXPECT_TRUE(backend.DescribeDevice(device).at(2).missing);
+}
+
+// ---- Profiles
+
+TEST(CPlugin, ItsKernelsAreInProfiles) {
+  Loaded plugin(HAMMOCK_C_PLUGIN);
+  const auto kernels = KernelsIn([] {
+    Tensor x = tensor(std::vector<float>{1, 2, 3}, std::nullopt, "cdev");
+    maximum(x * x, -x).host();
+  });
+  ASSERT_TRUE(kernels.contains("c_mul") && kernels.contains("c_neg"));
+  EXPECT_TRUE(kernels.contains("c_maximum"));
+  EXPECT_NE(kernels.at("c_mul"), kernels.at("c_neg"));
+}
+
+void RunOnCpu(const char* device) {
+  Tensor x = from_host(HostTensor(Shape(f32, {40, 40})), device);
+  sum(matmul(x, x) * 2.0f + x, {1}).host();
+}
+
+const HammockPlugin* AdaptCpu(const HammockHost* host) {
+  return plugins::Adapt(
+      "adapted-cpu", "1.0", [] { return lazy::getBackend("cpu"); }, host);
+}
+
+TEST(Adaptor, KernelsAreInProfiles) {
+  Loaded plugin(AdaptCpu, "test");
+  const auto direct = KernelsIn([] { RunOnCpu("cpu"); });
+  EXPECT_FALSE(direct.empty());
+  EXPECT_EQ(KernelsIn([] { RunOnCpu("adapted-cpu"); }), direct);
+}
+
+/// Its copy of the library writes no profile.
+TEST(Adaptor, KernelsOfAnotherCopyOfTheLibraryAreInProfiles) {
+  Loaded plugin(HAMMOCK_CPU_PLUGIN);
+  const auto direct = KernelsIn([] { RunOnCpu("cpu"); });
+  EXPECT_EQ(KernelsIn([] { RunOnCpu("cpu-plugin"); }), direct);
 }
 
 struct Doubled : Module {
