@@ -37,7 +37,7 @@ constexpr ConformRule kRules[] = {
     {"all_primitives", "ops", kSilver, "Every primitive's samples run without the fallback device.",
      RunsAllPrimitives},
     {"golden", "ops", kBronze,
-     "The golden suite gives the expected results; needs --golden FOLDER.", ReplaysGoldenSuite},
+     "Calls of a golden suite give the expected results: an installed sample, or --golden FOLDER.", ReplaysGoldenSuite},
     {"async_errors", "errors", kGold,
      "An error of a run that has returned is raised by each value that depends on it, and by no "
      "other.",
