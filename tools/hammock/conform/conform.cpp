@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "commands.h"
-#include "conform/rules.h"
+#include "conform/rule_kit.h"
 #include "hammock/error.h"
 
 namespace hammock::tool {
@@ -47,25 +47,36 @@ ConformLevel LevelOf(const std::string& name) {
   throw ValueError(ErrorCode::kValue, "conform: levels are bronze, silver and gold");
 }
 
+/// A crash, or the end of a rule that hangs, prints the program that was run.
+void PrintProgram(int signal) {
+  const std::string& text = ShownText();
+  [[maybe_unused]] const ssize_t written = write(STDOUT_FILENO, text.data(), text.size());
+  std::signal(signal, SIG_DFL);
+  std::raise(signal);
+}
+
 /// In the process of the rule: prints what is wrong.
 int CheckHere(const ConformOptions& options) {
+  for (int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTERM}) {
+    std::signal(signal, PrintProgram);
+  }
   if (options.rule == kMeasure) {
     std::cout << Measurements({options.plugin, options.golden});
     return 0;
   }
   for (const ConformRule& rule : ConformRules()) {
     if (options.rule != rule.name) continue;
+    std::string wrong;
     try {
-      const std::string wrong = rule.check({options.plugin, options.golden});
-      std::cout << wrong;
-      return wrong.empty() ? 0 : 1;
+      wrong = rule.check({options.plugin, options.golden});
     } catch (const SkippedRule& skipped) {
       std::cout << skipped.why;
       return kSkipped;
     } catch (const std::exception& error) {
-      std::cout << error.what();
-      return 1;
+      wrong = std::string(error.what()) + "\n";
     }
+    if (!wrong.empty()) std::cout << wrong << ShownText();
+    return wrong.empty() ? 0 : 1;
   }
   throw ValueError(ErrorCode::kUnknownName, "conform: there is no rule '" + options.rule + "'");
 }
@@ -96,15 +107,17 @@ Ended RunApart(const ConformOptions& options, const std::string& rule) {
   }
   close(ends[1]);
   Ended ended;
-  const auto deadline = Clock::now() + std::chrono::seconds(options.timeout);
+  auto deadline = Clock::now() + std::chrono::seconds(options.timeout);
   for (;;) {
     const auto left =
         std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
     pollfd readable = {ends[0], POLLIN, 0};
     if (left.count() <= 0 || poll(&readable, 1, static_cast<int>(left.count())) == 0) {
-      ended.in_time = false;
-      kill(child, SIGKILL);
-      break;
+      kill(child, ended.in_time ? SIGTERM : SIGKILL);
+      if (!ended.in_time) break;
+      ended.in_time = false;  // what it prints of its program is waited for
+      deadline = Clock::now() + std::chrono::seconds(2);
+      continue;
     }
     char bytes[4096];
     const ssize_t count = read(ends[0], bytes, sizeof(bytes));
