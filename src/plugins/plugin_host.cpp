@@ -124,7 +124,9 @@ struct HostFunctions {
       if (status == HAMMOCK_OK) {
         pending->data->SetReady();
       } else {
-        const int32_t known = node < pending->nodes ? node : -1;
+        // A lack of memory keeps its class, by which programs know it.
+        const bool names_node = node < pending->nodes && status != HAMMOCK_OUT_OF_MEMORY;
+        const int32_t known = names_node ? node : -1;
         pending->data->SetError(ErrorOf(status, text ? text : "", op ? op : "", known));
       }
       return HAMMOCK_OK;

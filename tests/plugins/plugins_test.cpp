@@ -179,6 +179,39 @@ TEST(CPlugin, NamesThatAreTakenAreRefused) {
   EXPECT_CODE(plugins::Load(HAMMOCK_C_PLUGIN), ErrorCode::kDuplicateRegistration, "cdev");
 }
 
+// ---- A plug-in in C whose runs return before they are done
+
+TEST(AsynchronousCPlugin, ResultsComeInOrder) {
+  Loaded plugin(HAMMOCK_ASYNC_PLUGIN);
+  {
+    Tensor x = tensor(std::vector<float>{1, 2}, std::nullopt, "cqueue");
+    Tensor y = x;
+    for (int i = 0; i < 20; ++i) {
+      y = y * 2.0f + x;
+      mark_step();
+    }
+    const float last = 2 * (1 << 20) - 1;
+    EXPECT_TENSOR_EQ(y, {last, 2 * last}, {2});
+  }
+  wait_device_ops();
+  EXPECT_LE(NumberOf("cqueue", "live_values"), 3);  // scalars that are kept
+}
+
+TEST(AsynchronousCPlugin, ALackOfMemoryKeepsItsClassAndReachesWhatDependsOnIt) {
+  Loaded plugin(HAMMOCK_ASYNC_PLUGIN);
+  Device device("cqueue");
+  Tensor x = tensor(std::vector<float>(1000, 1.0f), std::nullopt, device);
+  Tensor few = tensor(std::vector<float>{1}, std::nullopt, device);
+  mark_step(true);
+  SetMemoryLimit(device, GetMemoryInfo(device).in_use + 1000);
+  Tensor big = x * x;
+  EXPECT_THROW(big.host(), OutOfMemory);
+  Tensor after = big + x;
+  EXPECT_THROW(after.host(), Error);
+  EXPECT_TENSOR_EQ(few + few, {2}, {1});
+  SetMemoryLimit(device, 0);
+}
+
 TEST(Plugins, AreRefusedByPath) {
   EXPECT_CODE(plugins::Load("/no/such.so"), ErrorCode::kValue, "/no/such.so");
   EXPECT_CODE(plugins::Load("libm.so.6"), ErrorCode::kValue, "exports no function");
