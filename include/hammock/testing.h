@@ -34,6 +34,14 @@ HAMMOCK_API bool IsDifferentiable(const OpDef& op);
 /// A record that makes nodes must have samples, unless it is elementwise without attributes.
 HAMMOCK_API std::string CheckOp(const OpDef& op);
 
+/// A sample of a record, for people: the call with the operands that CheckOp gives it, and the
+/// graph of its node.
+struct SampleText {
+  std::string call;
+  std::string graph;
+};
+HAMMOCK_API SampleText DescribeSample(const OpDef& op, size_t sample);
+
 /// Runs the samples of a record under `vmap` and in a loop over the samples, with each tensor
 /// operand batched by itself and all of them: values, gradients through the mapped call, and
 /// gradients of each sample inside of one. Returns what differs, one line each.

@@ -21,9 +21,10 @@ Context MakeContext(cl_device_id device) {
   return context;
 }
 
-Queue MakeQueue(cl_context context, cl_device_id device) {
+Queue MakeQueue(cl_context context, cl_device_id device,
+                cl_command_queue_properties properties = 0) {
   cl_int status = CL_SUCCESS;
-  Queue queue(clCreateCommandQueue(context, device, 0, &status));
+  Queue queue(clCreateCommandQueue(context, device, properties, &status));
   Check(status, "clCreateCommandQueue");
   return queue;
 }
@@ -295,6 +296,12 @@ void Device::WaitForEvents() {
     ++done_;
     changed_.notify_all();
   }
+}
+
+cl_command_queue Device::TimedQueue() {
+  if (!timed_queue_.get()) timed_queue_ = MakeQueue(context(), id_, CL_QUEUE_PROFILING_ENABLE);
+  Check(clFinish(queue()), "clFinish");
+  return timed_queue_.get();
 }
 
 void Device::Finish() {

@@ -58,6 +58,9 @@ class Device {
   /// Held while a program's arguments are set and its kernels are enqueued.
   std::mutex launches;
   cl_command_queue queue() const { return queue_.get(); }
+  /// A queue whose kernels have times; work that was enqueued before has ended. Whoever uses it
+  /// waits for its end, under `launches`, so that the order of all work remains.
+  cl_command_queue TimedQueue();
   cl_context context() const { return context_.get(); }
   /// Runs `task` on a thread of the device when the event has come, with its status.
   void After(Event event, std::function<void(cl_int status)> task);
@@ -84,7 +87,7 @@ class Device {
   bool has_f64_ = false;
   size_t most_pointers_ = 0;
   Context context_;
-  Queue queue_;
+  Queue queue_, timed_queue_;
   std::unique_ptr<DeviceMemory> memory_;
 
   mutable std::mutex kernels_mutex_;

@@ -166,16 +166,17 @@ Program::Place Program::PlaceOf(const Argument& argument, size_t command,
   return {};
 }
 
-void Program::Copy(const Place& from, const Place& to, int64_t bytes) const {
+void Program::Copy(const RunQueue& queue, const Place& from, const Place& to, int64_t bytes) const {
   if (bytes == 0) return;
-  Check(clEnqueueCopyBuffer(device_.queue(), from.memory, to.memory,
-                            static_cast<size_t>(from.offset), static_cast<size_t>(to.offset),
-                            static_cast<size_t>(bytes), 0, nullptr, nullptr),
+  Check(clEnqueueCopyBuffer(queue.queue, from.memory, to.memory, static_cast<size_t>(from.offset),
+                            static_cast<size_t>(to.offset), static_cast<size_t>(bytes), 0, nullptr,
+                            nullptr),
         "clEnqueueCopyBuffer");
 }
 
-void Program::Start(const QueuedCommand& item, const Launch& launch, size_t command,
-                    const BufferMap<Place>& buffers, Place arena, Place faults) const {
+void Program::Start(RunQueue& queue, const QueuedCommand& item, const Launch& launch,
+                    size_t command, const BufferMap<Place>& buffers, Place arena,
+                    Place faults) const {
   if (item.copies) {
     const Place from = PlaceOf(item.arguments[0], command, buffers, arena, faults);
     const Place to = PlaceOf(item.arguments[1], command, buffers, arena, faults);
@@ -196,25 +197,27 @@ void Program::Start(const QueuedCommand& item, const Launch& launch, size_t comm
                               : PlaceOf(item.arguments[i], command, buffers, arena, faults).memory;
     set(static_cast<cl_uint>(2 + i), sizeof(memory), &memory);
   }
-  Check(clEnqueueNDRangeKernel(device_.queue(), kernel, 3, nullptr, item.global.data(),
-                               item.local.data(), 0, nullptr, nullptr),
+  Event ended;
+  Check(clEnqueueNDRangeKernel(queue.queue, kernel, 3, nullptr, item.global.data(),
+                               item.local.data(), 0, nullptr, queue.timed ? ended.out() : nullptr),
         "clEnqueueNDRangeKernel");
+  if (queue.timed) queue.kernels.emplace_back(command, std::move(ended));
 }
 
 /// The device has done all before it when the host reads.
-void Program::RunOnHost(const HostCommand& host, const hammock::lazy::RunContext& context,
-                        const Place& from, const Place& to) const {
+void Program::RunOnHost(const RunQueue& queue, const HostCommand& host,
+                        const hammock::lazy::RunContext& context, const Place& from,
+                        const Place& to) const {
   std::vector<char> in(static_cast<size_t>(host.in_bytes)),
       out(static_cast<size_t>(host.out_bytes));
   if (!in.empty()) {
-    Check(
-        clEnqueueReadBuffer(device_.queue(), from.memory, CL_TRUE, static_cast<size_t>(from.offset),
-                            in.size(), in.data(), 0, nullptr, nullptr),
-        "clEnqueueReadBuffer");
+    Check(clEnqueueReadBuffer(queue.queue, from.memory, CL_TRUE, static_cast<size_t>(from.offset),
+                              in.size(), in.data(), 0, nullptr, nullptr),
+          "clEnqueueReadBuffer");
   }
   host.run(context, in.data(), out.data());
   if (out.empty()) return;
-  Check(clEnqueueWriteBuffer(device_.queue(), to.memory, CL_TRUE, static_cast<size_t>(to.offset),
+  Check(clEnqueueWriteBuffer(queue.queue, to.memory, CL_TRUE, static_cast<size_t>(to.offset),
                              out.size(), out.data(), 0, nullptr, nullptr),
         "clEnqueueWriteBuffer");
 }
@@ -227,9 +230,9 @@ void Program::Raise(const std::vector<int64_t>& faults) const {
   }
 }
 
-void Program::RaiseFaultsSoFar(const Block& faults) const {
+void Program::RaiseFaultsSoFar(const RunQueue& queue, const Block& faults) const {
   std::vector<int64_t> found(2 * faults_.size());
-  Check(clEnqueueReadBuffer(device_.queue(), faults.get(), CL_TRUE, 0, faults_.size() * kFaultBytes,
+  Check(clEnqueueReadBuffer(queue.queue, faults.get(), CL_TRUE, 0, faults_.size() * kFaultBytes,
                             found.data(), 0, nullptr, nullptr),
         "clEnqueueReadBuffer");
   Raise(found);
@@ -264,26 +267,29 @@ Program::Run Program::Enqueue(const std::vector<BlockPtr>& inputs, const std::ve
       packed_ ? std::span<const Place>() : std::span<const Place>(out), arena_place, buffers);
 
   std::unique_lock lock(device_.launches);
+  RunQueue queue = {
+      context.profile ? device_.TimedQueue() : device_.queue(), context.profile != nullptr, {}};
   if (faults) {
-    Check(clEnqueueFillBuffer(device_.queue(), faults->get(), &kNoFault, sizeof(kNoFault), 0,
+    Check(clEnqueueFillBuffer(queue.queue, faults->get(), &kNoFault, sizeof(kNoFault), 0,
                               faults_.size() * kFaultBytes, 0, nullptr, nullptr),
           "clEnqueueFillBuffer");
   }
   if (packed_) {
     for (size_t i = 0; i < in.size(); ++i) {
-      Copy(in[i], buffers[schedule_.inputs[i]], inputs[i]->bytes);
+      Copy(queue, in[i], buffers[schedule_.inputs[i]], inputs[i]->bytes);
     }
   }
   for (size_t c = 0; c < queued_.size(); ++c) {
     for (size_t s = 0; s < queued_[c].size(); ++s) {
       const QueuedCommand& item = queued_[c][s];
       if (!item.host.run) {
-        Start(item, launches_[c][s], c, buffers, arena_place, faults_place);
+        Start(queue, item, launches_[c][s], c, buffers, arena_place, faults_place);
         continue;
       }
-      lock.unlock();                          // it may wait for other threads
-      if (faults) RaiseFaultsSoFar(*faults);  // other ranks must not get what a failed call left
-      RunOnHost(item.host, context,
+      lock.unlock();  // it may wait for other threads
+      if (faults)
+        RaiseFaultsSoFar(queue, *faults);  // other ranks must not get what a failed call left
+      RunOnHost(queue, item.host, context,
                 PlaceOf(item.arguments[0], c, buffers, arena_place, faults_place),
                 PlaceOf(item.arguments[1], c, buffers, arena_place, faults_place));
       lock.lock();
@@ -292,22 +298,45 @@ Program::Run Program::Enqueue(const std::vector<BlockPtr>& inputs, const std::ve
   if (packed_) {
     for (size_t i = 0; i < out.size(); ++i) {
       if (sources_[i].input >= 0 || sources_[i].same >= 0) continue;
-      Copy(buffers[schedule_.outputs[i]], out[i], run.outputs[i]->bytes);
+      Copy(queue, buffers[schedule_.outputs[i]], out[i], run.outputs[i]->bytes);
     }
   }
   if (faults) {
     auto found = std::make_shared<std::vector<int64_t>>(2 * faults_.size());
-    Check(clEnqueueReadBuffer(device_.queue(), faults->get(), CL_FALSE, 0,
-                              faults_.size() * kFaultBytes, found->data(), 0, nullptr,
-                              run.ended.out()),
+    Check(clEnqueueReadBuffer(queue.queue, faults->get(), CL_FALSE, 0, faults_.size() * kFaultBytes,
+                              found->data(), 0, nullptr, run.ended.out()),
           "clEnqueueReadBuffer");
     run.check = [this, found](cl_int status) {
       Check(status, "a run");
       Raise(*found);
     };
   }
-  Check(clFlush(device_.queue()), "clFlush");
+  Check(clFlush(queue.queue), "clFlush");
+  if (context.profile) WriteProfile(queue, *context.profile);
   return run;
+}
+
+void Program::WriteProfile(const RunQueue& queue, const hammock::lazy::RunProfile& profile) const {
+  Check(clFinish(queue.queue), "clFinish");
+  const int64_t now = hammock::lazy::RunProfile::Now();
+  auto time = [](const Event& event, cl_profiling_info what) {
+    cl_ulong nanoseconds = 0;
+    Check(clGetEventProfilingInfo(event.get(), what, sizeof(nanoseconds), &nanoseconds, nullptr),
+          "clGetEventProfilingInfo");
+    return static_cast<int64_t>(nanoseconds);
+  };
+  int64_t last = 0;
+  for (const auto& [command, event] : queue.kernels) {
+    last = std::max(last, time(event, CL_PROFILING_COMMAND_END));
+  }
+  const auto described = hammock::compiler::DescribeCommands(graph_, schedule_);
+  for (const auto& [command, event] : queue.kernels) {
+    // The device has a clock of its own: the last kernel ended now.
+    profile.AddKernel(command, described.at(command).name,
+                      now - last + time(event, CL_PROFILING_COMMAND_START),
+                      now - last + time(event, CL_PROFILING_COMMAND_END));
+  }
+  profile.AddMemory(device_.memory().Info().in_use);
 }
 
 // ---- For people

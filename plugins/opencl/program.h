@@ -71,13 +71,26 @@ class Program {
   Place PlaceOf(const Argument& argument, size_t command,
                 const hammock::compiler::BufferMap<Place>& buffers, Place arena,
                 Place faults) const;
-  void Copy(const Place& from, const Place& to, int64_t bytes) const;
-  void RunOnHost(const HostCommand& host, const hammock::lazy::RunContext& context,
-                 const Place& from, const Place& to) const;
+  /// The queue of a run and, where a profile is written, its kernels by command.
+  struct RunQueue {
+    cl_command_queue queue;
+    bool timed;
+    std::vector<std::pair<size_t, Event>> kernels = {};
+
+    ~RunQueue() {  // also of a run that throws
+      if (timed) clFinish(queue);
+    }
+  };
+  void Copy(const RunQueue& queue, const Place& from, const Place& to, int64_t bytes) const;
+  void RunOnHost(const RunQueue& queue, const HostCommand& host,
+                 const hammock::lazy::RunContext& context, const Place& from,
+                 const Place& to) const;
   void Raise(const std::vector<int64_t>& faults) const;  ///< the first one, if there is any
-  void RaiseFaultsSoFar(const Block& faults) const;
-  void Start(const QueuedCommand& item, const Launch& launch, size_t command,
+  void RaiseFaultsSoFar(const RunQueue& queue, const Block& faults) const;
+  void Start(RunQueue& queue, const QueuedCommand& item, const Launch& launch, size_t command,
              const hammock::compiler::BufferMap<Place>& buffers, Place arena, Place faults) const;
+  /// Waits for the run.
+  void WriteProfile(const RunQueue& queue, const hammock::lazy::RunProfile& profile) const;
 
   Device& device_;
   hammock::Graph graph_;

@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <cmath>
 #include <cstring>
@@ -222,6 +223,34 @@ std::string CheckOp(const OpDef& op) {
     }
   }
   return problems;
+}
+
+SampleText DescribeSample(const OpDef& op, size_t sample) {
+  const SampleCall call = SampleCalls(op).at(sample);
+  std::string operands;
+  std::vector<std::string> arguments;
+  for (size_t i = 0; i < call.operands.size(); ++i) {
+    arguments.push_back(call.operands[i] ? fmt::format("x{}", i) : "Tensor()");
+    if (!call.operands[i]) continue;
+    const bool number = IsNumber(op, i);
+    const Tensor operand = number ? Tensor() : OperandOf(op, i, *call.operands[i]);
+    if (number) {
+      operands +=
+          fmt::format("  Tensor x{};  // a number of {}\n", i, call.operands[i]->to_string());
+    } else if (operand.is_complex()) {
+      operands += fmt::format("  Tensor x{};  // complex, of {}\n", i, operand.shape().to_string());
+    } else {
+      operands += fmt::format("  Tensor x{} = tensor(std::vector<double>{{{}}}, {{{}}}).to({});\n",
+                              i, fmt::join(operand.to_vector<double>(), ", "),
+                              fmt::join(operand.sizes(), ", "), InfoOf(operand.dtype()).name);
+    }
+  }
+  for (size_t i = 0; i < call.attrs.size(); ++i) {
+    arguments.push_back(fmt::format("/*{}=*/{}", op.info().AttributeName(static_cast<int>(i)),
+                                    call.attrs[i].to_string()));
+  }
+  return {fmt::format("{}  {}({});\n", operands, op.name(), fmt::join(arguments, ", ")),
+          ToText(GraphOfSample(op, call))};
 }
 
 }  // namespace hammock::testing

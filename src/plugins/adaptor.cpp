@@ -13,6 +13,7 @@
 #include "plugins/handle_table.h"
 #include "plugins/plugin_host.h"
 #include "plugins/status.h"
+#include "runtime/forwarded_profile.h"
 
 namespace hammock::plugins {
 namespace {
@@ -245,11 +246,25 @@ class Adaptor {
     });
   }
 
+  /// Kernels of a run go to the program's profile.
+  [[gnu::cold]] std::shared_ptr<const ForwardedProfile> ProfileOf(HammockRun run) const {
+    return std::make_shared<const ForwardedProfile>(ForwardedProfile::Receiver{
+        [this, run](size_t kernel, std::string_view name, int64_t begin, int64_t end) {
+          host_.run_kernel(host_.context, run, kernel, std::string(name).c_str(), begin, end);
+        },
+        [this, run](int64_t in_use) { host_.run_memory(host_.context, run, in_use); }});
+  }
+
   void Run(const HammockExecution& call) {
     InlineList<BackendDataPtr, 8> arguments;
     FindData(call.arguments, call.argument_count, arguments);
     lazy::RunContext run;
     run.location = call.location;
+    std::shared_ptr<const ForwardedProfile> profile;
+    if (call.run != 0) [[unlikely]] {
+      profile = ProfileOf(call.run);
+      run.profile = profile->get();
+    }
     run.collectives = CollectiveScope::Current();  // of a plug-in that lies in the program itself
     if (call.donated) run.donated.assign(call.donated, call.donated + call.argument_count);
     std::vector<BackendDataPtr> results = backend_.ExecuteComputation(
@@ -266,16 +281,21 @@ class Adaptor {
       if (auto failed = results[i]->error()) [[unlikely]]
         failed->Raise();
     }
-    for (uint64_t i = 0; i < call.result_count; ++i) Give(std::move(results[i]), call.results[i]);
+    for (uint64_t i = 0; i < call.result_count; ++i) {
+      Give(std::move(results[i]), call.results[i], profile);
+    }
   }
 
-  void Give(BackendDataPtr data, HammockResult& made) {
+  /// The profile of the run ends when its results are ready.
+  void Give(BackendDataPtr data, HammockResult& made,
+            const std::shared_ptr<const ForwardedProfile>& profile) {
     lazy::BackendData* result = data.get();
     made.data = data_.Add(std::move(data));
     made.pending = !result->IsReady();
     if (made.ready == 0) return;
     if (made.pending) {
-      result->OnReady([this, result, event = made.ready] { SetEvent(event, result->error()); });
+      result->OnReady(
+          [this, result, profile, event = made.ready] { SetEvent(event, result->error()); });
     } else if (auto failed = result->error()) {
       made.pending = 1;
       SetEvent(made.ready, failed);

@@ -211,21 +211,23 @@ Capability PluginBackend::QueryCapability(const Graph& graph, NodeId node,
 
 std::string PluginBackend::Fingerprint(const BackendDevice& device) const {
   struct State {
-    std::string text;
+    Collected<std::string> text;
     int64_t ordinal;
-  } state{fmt::format("plug-in {} {}: ", table_.name, table_.version ? table_.version : ""),
-          device.ordinal()};
-  if (!table_.fingerprint) return state.text;
+  } state{
+      Collected(fmt::format("plug-in {} {}: ", table_.name, table_.version ? table_.version : "")),
+      device.ordinal()};
+  if (!table_.fingerprint) return std::move(state.text.value());
   Call("fingerprint", state, [](const HammockPlugin& table, State& call, HammockError* error) {
-    return table.fingerprint(table.self, call.ordinal, ErrorText::Into(call.text), error);
+    return table.fingerprint(table.self, call.ordinal, Into(call.text), error);
   });
-  return state.text;
+  state.text.Check();
+  return std::move(state.text.value());
 }
 
 std::string PluginBackend::SerializeComputation(const ComputationPtr& computation) const {
   struct State {
     HammockExecutable executable;
-    std::string bytes;
+    Collected<std::string> bytes;
   } state{ExecutableOf(computation), {}};
   if (!table_.fingerprint) {
     Throw<NotSupported>(ErrorCode::kNotSupported, "{} saves no computations", table_.name);
@@ -233,9 +235,10 @@ std::string PluginBackend::SerializeComputation(const ComputationPtr& computatio
   lazy::SavedComputation saved(*computation, Fingerprint(computation->device()));
   if (table_.serialize && table_.deserialize) {
     Call("serialize", state, [](const HammockPlugin& table, State& call, HammockError* error) {
-      return table.serialize(table.self, call.executable, ErrorText::Into(call.bytes), error);
+      return table.serialize(table.self, call.executable, Into(call.bytes), error);
     });
-    saved.artifact = std::move(state.bytes);
+    state.bytes.Check();
+    saved.artifact = std::move(state.bytes.value());
   }
   return saved.ToBytes();
 }

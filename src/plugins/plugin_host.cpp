@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <span>
 
 #include "backends/common/collectives.h"
@@ -123,7 +124,9 @@ struct HostFunctions {
       if (status == HAMMOCK_OK) {
         pending->data->SetReady();
       } else {
-        const int32_t known = node < pending->nodes ? node : -1;
+        // A lack of memory keeps its class, by which programs know it.
+        const bool names_node = node < pending->nodes && status != HAMMOCK_OUT_OF_MEMORY;
+        const int32_t known = names_node ? node : -1;
         pending->data->SetError(ErrorOf(status, text ? text : "", op ? op : "", known));
       }
       return HAMMOCK_OK;
@@ -252,16 +255,15 @@ struct HostFunctions {
   static HammockStatus Collective(void*, const HammockCollective* given,
                                   HammockError* error) noexcept {
     try {
-      if (!given || given->struct_size < sizeof(*given)) {
-        Throw(ErrorCode::kValue, "`collective` of the host: null, or without its size");
-      }
-      const Shape type = ShapeFrom(given->shape);
-      const GraphNode node = CollectiveOf(*given, type);
-      if ((!given->in && type.bytes() > 0) || (!given->out && node.type().bytes() > 0)) {
+      const auto known = KnownPart(given, HAMMOCK_SIZE_UP_TO(HammockCollective, out));
+      if (!known) Throw(ErrorCode::kValue, "`collective` of the host: null, or without its size");
+      const Shape type = ShapeFrom(known->shape);
+      const GraphNode node = CollectiveOf(*known, type);
+      if ((!known->in && type.bytes() > 0) || (!known->out && node.type().bytes() > 0)) {
         Throw(ErrorCode::kValue, "{}: its elements, or the place for its result, are null",
-              given->op);
+              known->op);
       }
-      RunCollective({.collectives = CollectiveScope::Current()}, node, type, given->in, given->out);
+      RunCollective({.collectives = CollectiveScope::Current()}, node, type, known->in, known->out);
       return HAMMOCK_OK;
     } catch (...) {
       PluginHost::KeepCollectiveError();
@@ -341,8 +343,9 @@ std::shared_ptr<const HammockRun> PluginHost::AddRun(const lazy::RunProfile& pro
 
 void PluginHost::DeclareOptions(const HammockPlugin& plugin) {
   for (uint64_t i = 0; i < plugin.option_count; ++i) {
-    const HammockOptionSpec* given = plugin.options ? plugin.options[i] : nullptr;
-    if (!given || !given->name || given->struct_size < sizeof(HammockOptionSpec)) {
+    const auto given = KnownPart(plugin.options ? plugin.options[i] : nullptr,
+                                 HAMMOCK_SIZE_UP_TO(HammockOptionSpec, choices));
+    if (!given || !given->name) {
       Throw(ErrorCode::kValue, "option {}: null, or without a name or its size", i);
     }
     const std::string& name = Kept(given->name);

@@ -48,8 +48,19 @@ HammockStatus StatusOf(const Error& error) {
 
 }  // namespace
 
-void ErrorText::Append(void* text, const void* bytes, uint64_t size) {
-  if (bytes) static_cast<std::string*>(text)->append(static_cast<const char*>(bytes), size);
+HammockWriter Into(Collected<std::string>& text) {
+  return {&text, [](void* context, const void* bytes, uint64_t size) noexcept {
+            static_cast<Collected<std::string>*>(context)->Try([&](std::string& written) {
+              if (bytes) written.append(static_cast<const char*>(bytes), size);
+            });
+          }};
+}
+
+void ErrorText::Append(void* text, const void* bytes, uint64_t size) noexcept {
+  try {
+    if (bytes) static_cast<std::string*>(text)->append(static_cast<const char*>(bytes), size);
+  } catch (const std::exception&) {
+  }
 }
 
 std::shared_ptr<Error> ErrorOf(HammockStatus status, const std::string& text, const std::string& op,

@@ -9,6 +9,7 @@
 #include "hammock/metric.h"
 #include "runtime/backend_calls.h"
 #include "runtime/computation_cache.h"
+#include "runtime/forwarded_profile.h"
 #include "trace/hooks.h"
 #include "trace/tensor_impl.h"
 
@@ -109,12 +110,20 @@ int64_t lazy::RunProfile::Now() { return profile::Now(); }
 
 void lazy::RunProfile::AddKernel(size_t kernel, std::string_view name, int64_t begin,
                                  int64_t end) const {
+  if (ForwardedProfile::Owns(*this)) {
+    if (auto receiver = ForwardedProfile::Find(*this)) receiver->kernel(kernel, name, begin, end);
+    return;
+  }
   profile::WriteSpan("kernel", name, begin, end,
                      fmt::format(R"({{"graph":{},"kernel":{}}})", graph,
                                  first_kernel + static_cast<int64_t>(kernel)));
 }
 
 void lazy::RunProfile::AddMemory(int64_t in_use) const {
+  if (ForwardedProfile::Owns(*this)) {
+    if (auto receiver = ForwardedProfile::Find(*this)) receiver->memory(in_use);
+    return;
+  }
   profile::WriteMemory(device, in_use, planned_bytes);
 }
 

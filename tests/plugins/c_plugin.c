@@ -207,6 +207,21 @@ static void ReleaseExecutable(void* self, HammockExecutable executable) {
   atomic_fetch_sub(&live_programs, 1);
 }
 
+static const char* NameOf(const Instruction* code) {
+  switch (code->function) {
+    case '+':
+      return "c_add";
+    case '*':
+      return "c_mul";
+    case '-':
+      return "c_neg";
+    case '>':
+      return "c_maximum";
+    default:
+      return "c_constant";
+  }
+}
+
 static void Step(const Instruction* code, const float* a, const float* b, float* out) {
   uint64_t i;
   for (i = 0; i < code->count; ++i) {
@@ -235,6 +250,7 @@ static HammockStatus Execute(void* self, const HammockExecution* call, HammockEr
   uint8_t* kept = calloc(program->registers + 1, 1);
   HammockStatus status = HAMMOCK_OK;
   HammockSpan span;
+  int64_t begin = 0;
   uint32_t i;
   (void)self;
   host->span_begin(host->context, "c program", &span);
@@ -250,8 +266,12 @@ static HammockStatus Execute(void* self, const HammockExecution* call, HammockEr
       break;
     }
     registers[code->node] = out;
+    if (call->run != 0) begin = host->now(host->context); /* a profile is being written */
     Step(code, code->a >= 0 ? registers[code->a]->memory : NULL,
          code->b >= 0 ? registers[code->b]->memory : NULL, out->memory);
+    if (call->run != 0) {
+      host->run_kernel(host->context, call->run, i, NameOf(code), begin, host->now(host->context));
+    }
   }
   for (i = 0; i < program->outputs && status == HAMMOCK_OK; ++i) {
     Value* value = registers[program->output[i]];
@@ -301,15 +321,37 @@ static void ExecutableText(void* self, HammockExecutable executable, HammockWrit
   }
 }
 
+/* Kernels are numbered in the order in which they are described. */
+static void DescribeExecutable(void* self, HammockExecutable executable,
+                               HammockDescription description) {
+  const Program* program = (const Program*)(uintptr_t)executable;
+  uint32_t i;
+  (void)self;
+  for (i = 0; i < program->length; ++i) {
+    const Instruction* code = &program->code[i];
+    HammockKernel kernel = {sizeof(HammockKernel), 1, NULL, NULL, "kernel", NULL, 0, 0};
+    kernel.nodes = &code->node;
+    kernel.name = NameOf(code);
+    kernel.flops = code->function == '#' ? 0 : (int64_t)code->count;
+    description.kernel(description.context, &kernel);
+  }
+}
+
 static void Numbers(void* self, HammockNumbers numbers) {
   (void)self;
   numbers.add(numbers.context, "live_values", (double)live_values);
   numbers.add(numbers.context, "live_programs", (double)live_programs);
 }
 
-static const HammockOptionSpec kRefuseMul = {
-    sizeof(HammockOptionSpec), HAMMOCK_OPTION_BOOL, "cdev.refuse_mul", "false",
-    "Leave multiplications to the fallback device.", 1, 0, 0, NULL};
+static const HammockOptionSpec kRefuseMul = {sizeof(HammockOptionSpec),
+                                             HAMMOCK_OPTION_BOOL,
+                                             "cdev.refuse_mul",
+                                             "false",
+                                             "Leave multiplications to the fallback device.",
+                                             1,
+                                             0,
+                                             0,
+                                             NULL};
 static const HammockOptionSpec* const kOptions[] = {&kRefuseMul};
 
 const HammockPlugin* hammock_plugin(const HammockHost* given) {
@@ -337,6 +379,7 @@ const HammockPlugin* hammock_plugin(const HammockHost* given) {
   table.execute = Execute;
   table.fingerprint = Fingerprint;
   table.executable_text = ExecutableText;
+  table.describe_executable = DescribeExecutable;
   table.numbers = Numbers;
   return &table;
 }

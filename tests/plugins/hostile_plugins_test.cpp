@@ -74,6 +74,15 @@ class HostilePlugin : public ::testing::Test {
     return &first;
   }
 
+  /// A computation of the plug-in.
+  static lazy::ComputationPtr Compiled() {
+    auto& backend = *lazy::getBackend("rogue");
+    auto computation = std::make_shared<lazy::Computation>(
+        "negate", ParseGraph("%0 = input : f32[3]\n%1 = neg %0 : f32[3]\nreturn %1"),
+        backend.GetBackendDevice(0));
+    return backend.Compile({computation}).at(0);
+  }
+
   static plugins::Plugin Register() { return plugins::Register(Spoilt, "rogue.so"); }
 
   /// Milliseconds: more than any other call takes on a loaded machine.
@@ -329,9 +338,112 @@ TEST_F(HostilePlugin, CollectivesAreChecked) {
   EXPECT_NE(run().second.find("pairs are null"), std::string::npos);
   call.struct_size = 8;
   EXPECT_EQ(run().first, HAMMOCK_VALUE_ERROR);
+  call = {sizeof(call), 0,  "all_reduce", "world", 1, "sum", 0, 0, nullptr, {HAMMOCK_F32, 1, sizes},
+          in,           out};
+  call.struct_size += 8;  // of a later version
+  EXPECT_EQ(run().first, HAMMOCK_OK);
   plugins::ErrorText error;
   EXPECT_EQ(host->collective(host->context, nullptr, error.c()), HAMMOCK_VALUE_ERROR);
   EXPECT_EQ(host->collective(host->context, nullptr, nullptr), HAMMOCK_VALUE_ERROR);
+}
+
+// ---- Structs of other versions, and callbacks that fail
+
+/// A struct whose first version ended with `first`.
+struct Grown {
+  uint32_t struct_size;
+  uint32_t first;
+  uint64_t later;
+};
+
+TEST(KnownPart, IsWhatBothSidesHave) {
+  constexpr size_t kFirst = HAMMOCK_SIZE_UP_TO(Grown, first);
+  Grown given = {kFirst, 5, 77};
+  EXPECT_EQ(plugins::KnownPart(&given, kFirst)->first, 5u);
+  EXPECT_EQ(plugins::KnownPart(&given, kFirst)->later, 0u);  // behind the end of the older struct
+  given.struct_size = 4096;                                  // of a later version
+  EXPECT_EQ(plugins::KnownPart(&given, kFirst)->later, 77u);
+  given.struct_size = kFirst - 1;
+  EXPECT_FALSE(plugins::KnownPart(&given, kFirst));
+  EXPECT_FALSE(plugins::KnownPart<Grown>(nullptr, kFirst));
+}
+
+/// The structs of a plug-in that was built with a later header.
+template <class T>
+struct Later {
+  T known;
+  uint64_t new_fields[4] = {~0ull, ~0ull, ~0ull, ~0ull};
+};
+
+TEST_F(HostilePlugin, LongerStructsAreReadAsFarAsTheyAreKnown) {
+  static Later<HammockOptionSpec> option = {
+      {sizeof(option), HAMMOCK_OPTION_INT, "rogue.later", "3", "An option.", 0, 0, 0, nullptr}};
+  static const HammockOptionSpec* const options[] = {&option.known};
+  table.option_count = 1;
+  table.options = options;
+  table.describe_executable = [](void*, HammockExecutable, HammockDescription description) {
+    static const int32_t nodes[] = {0};
+    Later<HammockKernel> kernel = {
+        {sizeof(kernel), 1, nodes, "later_kernel", "kernel", nullptr, 8, 2}};
+    description.kernel(description.context, &kernel.known);
+    kernel.known.struct_size = 8;  // shorter than that of any version
+    description.kernel(description.context, &kernel.known);
+  };
+  Register();
+  HammockOption found = 0;
+  int64_t value = 0;
+  ASSERT_EQ(host->option_find(host->context, "rogue.later", &found), HAMMOCK_OK);
+  ASSERT_EQ(host->option_int(host->context, found, &value), HAMMOCK_OK);
+  EXPECT_EQ(value, 3);
+  const auto info = lazy::getBackend("rogue")->DescribeComputation(Compiled());
+  ASSERT_EQ(info.kernels.size(), 1u);
+  EXPECT_EQ(info.kernels[0].name, "later_kernel");
+  EXPECT_EQ(info.kernels[0].bytes, 8);
+}
+
+TEST_F(HostilePlugin, OptionsOfNoVersionAreRefused) {
+  static const HammockOptionSpec shorter = {
+      sizeof(HammockOptionSpec) - 1, HAMMOCK_OPTION_INT, "rogue.x", "0", "", 0, 0, 0, nullptr};
+  static const HammockOptionSpec* const options[] = {&shorter};
+  table.option_count = 1;
+  table.options = options;
+  EXPECT_CODE(Register(), ErrorCode::kValue, "without a name or its size");
+}
+
+/// Writes more than there is memory for; whether an exception came out of it.
+bool Throws(HammockWriter text) {
+  try {
+    text.write(text.context, "", uint64_t{1} << 63);
+    return false;
+  } catch (...) {
+    return true;
+  }
+}
+
+TEST_F(HostilePlugin, NoExceptionOfACallbackReachesThePlugin) {
+  static std::atomic<int> thrown, calls;
+  thrown = calls = 0;
+  table.fingerprint = [](void*, int64_t, HammockWriter text, HammockError*) -> HammockStatus {
+    ++calls, thrown += Throws(text);
+    return HAMMOCK_OK;
+  };
+  table.executable_text = [](void*, HammockExecutable, HammockWriter text) {
+    ++calls, thrown += Throws(text);
+    text.write(text.context, "behind it", 9);
+  };
+  table.report = [](void*, HammockWriter text) { ++calls, thrown += Throws(text); };
+  table.set_memory_limit = [](void*, int64_t, int64_t, HammockError* error) -> HammockStatus {
+    ++calls, thrown += Throws(error->text);
+    return hammock_fail(error, HAMMOCK_DEVICE_ERROR, "no limit");
+  };
+  Register();
+  auto& backend = *lazy::getBackend("rogue");
+  EXPECT_THROW(backend.Fingerprint(backend.GetBackendDevice(0)), std::length_error);
+  EXPECT_EQ(backend.GetComputationBackendText(Compiled()), "");
+  EXPECT_EQ(backend.CreateMetricReport(), "");
+  EXPECT_CODE(SetMemoryLimit("rogue", 1), ErrorCode::kDevice, "no limit");
+  EXPECT_EQ(calls, 4);
+  EXPECT_EQ(thrown, 0);
 }
 
 // ---- Calls that never return

@@ -1,4 +1,4 @@
-/* Prints sizes of the structs of version 1.0 and offsets of their fields. */
+/* Prints sizes of the structs and offsets of their fields, those of version 1.0 first. */
 #include <stdio.h>
 
 #include "hammock/plugin.h"
@@ -266,5 +266,21 @@ int main(void) {
   FIELD(HammockAttr, ints);
   FIELD(HammockAttr, floats);
   FIELD(HammockAttr, body);
+#if HAMMOCK_PLUGIN_MINOR >= 1
+  FIELD(HammockHost, collective);
+  SIZE(HammockCollective);
+  FIELD(HammockCollective, struct_size);
+  FIELD(HammockCollective, reserved);
+  FIELD(HammockCollective, op);
+  FIELD(HammockCollective, group);
+  FIELD(HammockCollective, size);
+  FIELD(HammockCollective, reduction);
+  FIELD(HammockCollective, root);
+  FIELD(HammockCollective, pair_count);
+  FIELD(HammockCollective, pairs);
+  FIELD(HammockCollective, shape);
+  FIELD(HammockCollective, in);
+  FIELD(HammockCollective, out);
+#endif
   return 0;
 }

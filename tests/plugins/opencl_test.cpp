@@ -13,6 +13,7 @@
 #include "hammock/lazy/backend_interface.h"
 #include "hammock/plugins.h"
 #include "ir/expect_error.h"
+#include "plugins/profile_kernels.h"
 #include "runtime/exit_run.h"
 #include "runtime/runtime.h"
 #include "support/tensor_matchers.h"
@@ -64,6 +65,19 @@ TEST(OpenCl, ManyBuffersOfOneKernelGoThroughOne) {
     EXPECT_EQ(got.at(0).ToDouble(), i);
     EXPECT_EQ(got.at(2).ToDouble(), 4);
   }
+}
+
+/// In a queue of their own, so that runs before and behind it are in order.
+TEST(OpenCl, KernelsAreInProfiles) {
+  Tensor x = Upload(std::vector<float>(64, 2.0f)).reshape({8, 8});
+  Tensor y = x * 3.0f;
+  mark_step();
+  const auto kernels = KernelsIn([&] {
+    y = sum(matmul(y, x), {1}) + 1.0f;
+    mark_step();
+  });
+  EXPECT_GE(kernels.size(), 2u);
+  EXPECT_EQ((y * 2.0f).to_vector<float>(), std::vector<float>(8, 2 * (8 * 8 * 12.0f + 1)));
 }
 
 TEST(OpenCl, CompilesAKernelOnceForAllSizesAndNumbers) {

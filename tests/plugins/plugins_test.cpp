@@ -13,6 +13,7 @@
 #include "hammock/hammock.h"
 #include "hammock/jit/to_backend.h"
 #include "hammock/lazy/plugin_adaptor.h"
+#include "plugins/profile_kernels.h"
 #include "plugins/status.h"
 #include "runtime/runtime.h"
 #include "support/host_backend.h"
@@ -111,6 +112,43 @@ TEST(CPlugin, SavesItsGraphs) {
   EXPECT_TRUE(backend.DescribeDevice(device).at(2).missing);
 }
 
+// ---- Profiles
+
+TEST(CPlugin, ItsKernelsAreInProfiles) {
+  Loaded plugin(HAMMOCK_C_PLUGIN);
+  const auto kernels = KernelsIn([] {
+    Tensor x = tensor(std::vector<float>{1, 2, 3}, std::nullopt, "cdev");
+    maximum(x * x, -x).host();
+  });
+  ASSERT_TRUE(kernels.contains("c_mul") && kernels.contains("c_neg"));
+  EXPECT_TRUE(kernels.contains("c_maximum"));
+  EXPECT_NE(kernels.at("c_mul"), kernels.at("c_neg"));
+}
+
+void RunOnCpu(const char* device) {
+  Tensor x = from_host(HostTensor(Shape(f32, {40, 40})), device);
+  sum(matmul(x, x) * 2.0f + x, {1}).host();
+}
+
+const HammockPlugin* AdaptCpu(const HammockHost* host) {
+  return plugins::Adapt(
+      "adapted-cpu", "1.0", [] { return lazy::getBackend("cpu"); }, host);
+}
+
+TEST(Adaptor, KernelsAreInProfiles) {
+  Loaded plugin(AdaptCpu, "test");
+  const auto direct = KernelsIn([] { RunOnCpu("cpu"); });
+  EXPECT_FALSE(direct.empty());
+  EXPECT_EQ(KernelsIn([] { RunOnCpu("adapted-cpu"); }), direct);
+}
+
+/// Its copy of the library writes no profile.
+TEST(Adaptor, KernelsOfAnotherCopyOfTheLibraryAreInProfiles) {
+  Loaded plugin(HAMMOCK_CPU_PLUGIN);
+  const auto direct = KernelsIn([] { RunOnCpu("cpu"); });
+  EXPECT_EQ(KernelsIn([] { RunOnCpu("cpu-plugin"); }), direct);
+}
+
 struct Doubled : Module {
   Doubled() : Module("Doubled") {
     weight = register_parameter("weight", tensor(std::vector<float>{1, 2, 3}));
@@ -139,6 +177,39 @@ TEST(CPlugin, IsADelegate) {
 TEST(CPlugin, NamesThatAreTakenAreRefused) {
   Loaded plugin(HAMMOCK_C_PLUGIN);
   EXPECT_CODE(plugins::Load(HAMMOCK_C_PLUGIN), ErrorCode::kDuplicateRegistration, "cdev");
+}
+
+// ---- A plug-in in C whose runs return before they are done
+
+TEST(AsynchronousCPlugin, ResultsComeInOrder) {
+  Loaded plugin(HAMMOCK_ASYNC_PLUGIN);
+  {
+    Tensor x = tensor(std::vector<float>{1, 2}, std::nullopt, "cqueue");
+    Tensor y = x;
+    for (int i = 0; i < 20; ++i) {
+      y = y * 2.0f + x;
+      mark_step();
+    }
+    const float last = 2 * (1 << 20) - 1;
+    EXPECT_TENSOR_EQ(y, {last, 2 * last}, {2});
+  }
+  wait_device_ops();
+  EXPECT_LE(NumberOf("cqueue", "live_values"), 3);  // scalars that are kept
+}
+
+TEST(AsynchronousCPlugin, ALackOfMemoryKeepsItsClassAndReachesWhatDependsOnIt) {
+  Loaded plugin(HAMMOCK_ASYNC_PLUGIN);
+  Device device("cqueue");
+  Tensor x = tensor(std::vector<float>(1000, 1.0f), std::nullopt, device);
+  Tensor few = tensor(std::vector<float>{1}, std::nullopt, device);
+  mark_step(true);
+  SetMemoryLimit(device, GetMemoryInfo(device).in_use + 1000);
+  Tensor big = x * x;
+  EXPECT_THROW(big.host(), OutOfMemory);
+  Tensor after = big + x;
+  EXPECT_THROW(after.host(), Error);
+  EXPECT_TENSOR_EQ(few + few, {2}, {1});
+  SetMemoryLimit(device, 0);
 }
 
 TEST(Plugins, AreRefusedByPath) {

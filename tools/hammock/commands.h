@@ -92,7 +92,7 @@ struct ConformOptions {
   std::string plugin;
   std::string level = "bronze";
   std::string junit, html;  ///< files to write
-  std::string golden;       ///< folder of a golden suite
+  std::string golden;       ///< folder of a golden suite; empty: the installed sample
   std::string only;         ///< one rule, of any level
   std::string rule;         ///< only this one, in this process
   int timeout = 600;        ///< of a rule, in seconds

@@ -230,7 +230,8 @@ void AddPlugins(CLI::App& app, AllOptions& all, int& result) {
       ->capture_default_str();
   conform->add_option("--junit", all.conform.junit, "An XML file to write");
   conform->add_option("--html", all.conform.html, "A page to write");
-  conform->add_option("--golden", all.conform.golden, "Folder of a golden suite to replay");
+  conform->add_option("--golden", all.conform.golden,
+                      "Folder of a golden suite to replay; else an installed sample");
   conform->add_option("--timeout", all.conform.timeout, "Of a rule, in seconds")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();

@@ -5,8 +5,7 @@
 ///
 /// in one file of a shared library, which then is loaded as any plug-in. The library links against
 /// Hammock; what it gains over a BackendRegistrar is that the program need not be of the same
-/// build. Not passed on: kernels of a run in profiles (RunContext::profile), lowering contexts of
-/// its own.
+/// build. Not passed on: lowering contexts of its own.
 
 #include "hammock/export.h"
 #include "hammock/lazy/backend_interface.h"

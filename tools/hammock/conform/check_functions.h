@@ -33,6 +33,22 @@ std::string RunsCloseToItsLimit(const Subject& subject);
 // ---- golden_rule.cpp
 std::string ReplaysGoldenSuite(const Subject& subject);
 
+// ---- run_rules.cpp
+std::string RepeatsRuns(const Subject& subject);
+std::string GivesResultsMemory(const Subject& subject);
+std::string CopiesData(const Subject& subject);
+std::string InstancesAreCompilations(const Subject& subject);
+std::string SeedsChangeNoValue(const Subject& subject);
+std::string SharesExecutables(const Subject& subject);
+
+// ---- table_rules.cpp
+std::string RepeatsCapabilities(const Subject& subject);
+std::string KeepsItsFingerprint(const Subject& subject);
+std::string GivesHandlesOnce(const Subject& subject);
+std::string DescribesExecutables(const Subject& subject);
+std::string CountsMemory(const Subject& subject);
+std::string KeepsNothingOfFailedCalls(const Subject& subject);
+
 // ---- fault_rules.cpp
 std::string ServesThreads(const Subject& subject);
 std::string SurvivesFaults(const Subject& subject);

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <poll.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -13,10 +14,11 @@
 #include <fstream>
 #include <iostream>
 #include <map>
+#include <string_view>
 #include <vector>
 
 #include "commands.h"
-#include "conform/rules.h"
+#include "conform/rule_kit.h"
 #include "hammock/error.h"
 
 namespace hammock::tool {
@@ -27,6 +29,7 @@ using Clock = std::chrono::steady_clock;
 constexpr const char* kLevels[] = {"bronze", "silver", "gold"};
 constexpr int kSkipped = 77;
 constexpr char kMeasure[] = "measurements";  // in place of a rule
+constexpr std::string_view kGolden = "golden";
 
 enum class Outcome { kPassed, kFailed, kSkipped };
 
@@ -44,25 +47,36 @@ ConformLevel LevelOf(const std::string& name) {
   throw ValueError(ErrorCode::kValue, "conform: levels are bronze, silver and gold");
 }
 
+/// A crash, or the end of a rule that hangs, prints the program that was run.
+void PrintProgram(int signal) {
+  const std::string& text = ShownText();
+  [[maybe_unused]] const ssize_t written = write(STDOUT_FILENO, text.data(), text.size());
+  std::signal(signal, SIG_DFL);
+  std::raise(signal);
+}
+
 /// In the process of the rule: prints what is wrong.
 int CheckHere(const ConformOptions& options) {
+  for (int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTERM}) {
+    std::signal(signal, PrintProgram);
+  }
   if (options.rule == kMeasure) {
     std::cout << Measurements({options.plugin, options.golden});
     return 0;
   }
   for (const ConformRule& rule : ConformRules()) {
     if (options.rule != rule.name) continue;
+    std::string wrong;
     try {
-      const std::string wrong = rule.check({options.plugin, options.golden});
-      std::cout << wrong;
-      return wrong.empty() ? 0 : 1;
+      wrong = rule.check({options.plugin, options.golden});
     } catch (const SkippedRule& skipped) {
       std::cout << skipped.why;
       return kSkipped;
     } catch (const std::exception& error) {
-      std::cout << error.what();
-      return 1;
+      wrong = std::string(error.what()) + "\n";
     }
+    if (!wrong.empty()) std::cout << wrong << ShownText();
+    return wrong.empty() ? 0 : 1;
   }
   throw ValueError(ErrorCode::kUnknownName, "conform: there is no rule '" + options.rule + "'");
 }
@@ -93,15 +107,17 @@ Ended RunApart(const ConformOptions& options, const std::string& rule) {
   }
   close(ends[1]);
   Ended ended;
-  const auto deadline = Clock::now() + std::chrono::seconds(options.timeout);
+  auto deadline = Clock::now() + std::chrono::seconds(options.timeout);
   for (;;) {
     const auto left =
         std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
     pollfd readable = {ends[0], POLLIN, 0};
     if (left.count() <= 0 || poll(&readable, 1, static_cast<int>(left.count())) == 0) {
-      ended.in_time = false;
-      kill(child, SIGKILL);
-      break;
+      kill(child, ended.in_time ? SIGTERM : SIGKILL);
+      if (!ended.in_time) break;
+      ended.in_time = false;  // what it prints of its program is waited for
+      deadline = Clock::now() + std::chrono::seconds(2);
+      continue;
     }
     char bytes[4096];
     const ssize_t count = read(ends[0], bytes, sizeof(bytes));
@@ -152,6 +168,45 @@ std::map<std::string, Score> ScoresOf(const std::vector<Finding>& findings) {
     score.skipped += finding.outcome == Outcome::kSkipped;
   }
   return scores;
+}
+
+struct Verdict {
+  bool kept;  ///< the level that was asked for, or the one rule
+  std::string text;
+};
+
+/// The highest level whose rules are all kept, and what the next one lacks. A device whose values
+/// were compared with no golden suite is not gold.
+Verdict Judge(const std::vector<Finding>& findings, const ConformOptions& options) {
+  std::vector<std::string> broken[std::size(kLevels)];
+  std::string skipped;
+  for (const Finding& finding : findings) {
+    if (finding.outcome == Outcome::kFailed) {
+      broken[static_cast<size_t>(finding.rule->level)].push_back(finding.rule->name);
+    } else if (finding.outcome == Outcome::kSkipped && finding.rule->name == kGolden) {
+      skipped = finding.text;
+    }
+  }
+  if (!options.only.empty()) {
+    constexpr const char* kSays[] = {"keeps the rule ",
+                                     "breaks rules: ", "was not checked by the rule "};
+    const Outcome outcome = findings[0].outcome;
+    return {outcome != Outcome::kFailed, kSays[static_cast<size_t>(outcome)] + options.only};
+  }
+  const auto asked = static_cast<size_t>(LevelOf(options.level));
+  std::string reached = "not bronze";
+  for (size_t level = 0; level <= asked; ++level) {
+    if (!broken[level].empty()) {
+      return {false, fmt::format("is {}: breaks rules of level {}: {}", reached, kLevels[level],
+                                 fmt::join(broken[level], ", "))};
+    }
+    if (level == static_cast<size_t>(ConformLevel::kGold) && !skipped.empty()) {
+      return {false,
+              fmt::format("is {}: no gold while the rule golden is skipped: {}", reached, skipped)};
+    }
+    reached = kLevels[level];
+  }
+  return {true, fmt::format("is {0}: keeps the rules of level {0}", reached)};
 }
 
 /// For XML and HTML; characters that XML has no place for become '?'.
@@ -208,18 +263,24 @@ std::string ToJUnit(const std::vector<Finding>& findings) {
 }
 
 std::string ToHtml(const std::vector<Finding>& findings, const std::string& plugin,
-                   const std::string& measured) {
+                   const Verdict& verdict, const std::string& measured) {
   std::string text = fmt::format(
       "<!doctype html>\n<meta charset=\"utf-8\">\n<title>hammock "
       "conform</title>\n<style>body{{font:"
       "15px sans-serif;margin:2em}}td,th{{text-align:left;vertical-align:top;padding:.3em 1em}}"
-      ".FAIL{{color:#b00}}pre{{margin:0}}</style>\n<h1>{}</h1>\n<table>\n<tr><th>area<th>rule<th>"
-      "outcome<th>what it says</tr>\n",
-      Escaped(plugin));
+      ".FAIL{{color:#b00}}pre{{margin:0}}</style>\n<h1>{}</h1>\n<p class=\"{}\">It {}.</p>\n"
+      "<table>\n<tr><th>area<th>kept<th>skipped</tr>\n",
+      Escaped(plugin), verdict.kept ? "pass" : "FAIL", Escaped(verdict.text));
+  for (const auto& [area, score] : ScoresOf(findings)) {
+    text += fmt::format("<tr><td>{}<td>{} of {}<td>{}</tr>\n", area, score.passed,
+                        score.passed + score.failed, score.skipped);
+  }
+  text += "</table>\n<table>\n<tr><th>area<th>rule<th>outcome<th>seconds<th>what it says</tr>\n";
   for (const Finding& finding : findings) {
-    text += fmt::format("<tr><td>{}<td>{}<td class=\"{}\">{}<td>{}<pre>{}</pre></tr>\n",
+    text += fmt::format("<tr><td>{}<td>{}<td class=\"{}\">{}<td>{:.1f}<td>{}<pre>{}</pre></tr>\n",
                         finding.rule->area, finding.rule->name, NameOf(finding.outcome),
-                        NameOf(finding.outcome), Escaped(finding.rule->doc), Escaped(finding.text));
+                        NameOf(finding.outcome), finding.seconds, Escaped(finding.rule->doc),
+                        Escaped(finding.text));
   }
   return text + fmt::format("</table>\n<pre>{}</pre>\n", Escaped(measured));
 }
@@ -255,23 +316,21 @@ int Conform(const ConformOptions& options) {
     throw ValueError(ErrorCode::kUnknownName, "conform: there is no rule '" + options.only + "'");
   }
   std::cout << "\n";
-  bool kept = true;
   for (const auto& [area, score] : ScoresOf(findings)) {
     std::cout << fmt::format("{:12} {} of {}", area, score.passed, score.passed + score.failed)
               << (score.skipped ? fmt::format(", {} skipped", score.skipped) : "") << "\n";
-    kept = kept && score.failed == 0;
   }
   std::string measured;
   if (options.measure) {
     measured = RunApart(options, kMeasure).output;
     std::cout << "\n" << measured;
   }
+  const Verdict verdict = Judge(findings, options);
   if (!options.junit.empty()) WriteFile(options.junit, ToJUnit(findings));
-  if (!options.html.empty()) WriteFile(options.html, ToHtml(findings, options.plugin, measured));
-  std::cout << fmt::format("\n{} {}\n", options.plugin,
-                           kept ? "keeps the rules of level " + options.level
-                                : "breaks rules of level " + options.level);
-  return kept ? 0 : 1;
+  if (!options.html.empty())
+    WriteFile(options.html, ToHtml(findings, options.plugin, verdict, measured));
+  std::cout << fmt::format("\n{} {}\n", options.plugin, verdict.text);
+  return verdict.kept ? 0 : 1;
 }
 
 }  // namespace hammock::tool

@@ -3,40 +3,36 @@
 
 #include "conform/check_functions.h"
 #include "conform/rule_kit.h"
-#include "hammock/lazy/backend_interface.h"
 
 namespace hammock::tool {
 
 std::string KeepsWhatIsNotDonated(const Subject& subject) {
   Device device = Open(subject);
-  Tensor x = from_host(Ramp(f32, {64}), device) + 0.0f;
-  mark_step(true);
-  HostTensor before = x.host();
-  Tensor kept = x.clone();
-  Tensor y = x;
-  for (int i = 0; i < 5; ++i) {
-    y = y + 1.0f;
-    mark_step();
-  }
-  Tensor z = x.clone();
-  for (int i = 0; i < 5; ++i) {
+  SHOWN(Tensor x = from_host(Ramp(f32, {64}), device) + 0.0f; mark_step(true);
+        HostTensor before = x.host(); Tensor kept = x.clone(); Tensor y = x;
+        for (int i = 0; i < 5; ++i) {
+          y = y + 1.0f;
+          if (i == 0) ShowGraph({y});
+          mark_step();
+        });
+  SHOWN(Tensor z = x.clone(); for (int i = 0; i < 5; ++i) {
     z += 1.0f;
     mark_step();
-  }
+  });
   return Line(Difference(kept.host(), before)) + Line(Difference(x.host(), before)) +
          Line(Difference(y.host(), z.host()));
 }
 
 std::string ObeysMemoryLimits(const Subject& subject) {
   Device device = Open(subject);
-  Tensor x = ones({100000}, f32, device) + 0.0f;
-  mark_step(true);
+  SHOWN(Tensor x = ones({100000}, f32, device) + 0.0f; mark_step(true));
   try {
-    SetMemoryLimit(device, GetMemoryInfo(device).in_use + 1000);
+    SHOWN(SetMemoryLimit(device, GetMemoryInfo(device).in_use + 1000));
   } catch (const NotSupported&) {
     throw SkippedRule{"memory cannot be limited"};
   }
-  Tensor big = x + x;
+  SHOWN(Tensor big = x + x);
+  ShowGraph({big});
   std::string wrong = ExpectError<OutOfMemory>("over the limit", [&] { big.host(); });
   SetMemoryLimit(device, 0);
   LazyGraphExecutor::Get()->ClearErrors(big);
@@ -48,11 +44,12 @@ std::string SavesComputations(const Subject& subject) {
   Device device = Open(subject);
   lazy::BackendImplInterface& backend = device.backend();
   const lazy::BackendDevice& where = device.backend_device();
-  Graph graph = ParseGraph("%0 = input : f32[5]\n%1 = add %0, %0 : f32[5]\nreturn %1");
+  ShowGraph(TwiceGraph("5"));
+  Graph graph = ParseGraph(TwiceGraph("5"));
   auto computation = std::make_shared<lazy::Computation>("twice", std::move(graph), where);
   std::string bytes;
   try {
-    bytes = backend.SerializeComputation(backend.Compile({computation}).at(0));
+    SHOWN(bytes = backend.SerializeComputation(backend.Compile({computation}).at(0)));
   } catch (const NotSupported&) {
     throw SkippedRule{"it saves no computations"};
   }
@@ -65,9 +62,9 @@ std::string SavesComputations(const Subject& subject) {
     wrong += "half of the bytes are accepted\n";
   }
   HostTensor host = Ramp(f32, {5});
-  auto argument = backend.MakeComputationDataFromTensor(host, host.shape(), where);
-  auto results = backend.ExecuteComputation(backend.DeserializeComputation(bytes, where),
-                                            std::span(&argument, 1), where, {});
+  SHOWN(auto argument = backend.MakeComputationDataFromTensor(host, host.shape(), where);
+        auto results = backend.ExecuteComputation(backend.DeserializeComputation(bytes, where),
+                                                  std::span(&argument, 1), where, {}));
   results.at(0)->WaitReady();
   HostTensor wanted = Ramp(f32, {5});
   for (int64_t i = 0; i < 5; ++i) wanted.set(i, 2 * wanted.at(i).ToDouble());
@@ -78,11 +75,12 @@ std::string SavesComputations(const Subject& subject) {
 std::string Unregisters(const Subject& subject) {
   Device device = Open(subject);
   const std::string name = device.type();
-  Tensor x = from_host(Ramp(f32, {3}), device) * 2.0f;
+  SHOWN(Tensor x = from_host(Ramp(f32, {3}), device) * 2.0f);
+  ShowGraph({x});
   mark_step(true);
   std::string wrong = ExpectError<ValueError>("unregistering with live data",
                                               [&] { lazy::UnregisterBackend(name); });
-  lazy::UnregisterBackend(name, true);
+  SHOWN(lazy::UnregisterBackend(name, true));
   if (x.to_vector<float>()[0] != -6.0f) wrong += "a value was lost\n";
   return wrong;
 }

@@ -3,7 +3,6 @@
 
 #include "conform/check_functions.h"
 #include "conform/rule_kit.h"
-#include "hammock/lazy/backend_interface.h"
 
 namespace hammock::tool {
 
@@ -25,9 +24,9 @@ std::string KeepsEveryDType(const Subject& subject) {
     if (!InfoOf(dtype).supported) continue;
     for (const Dims& sizes : {Dims{}, Dims{5}, Dims{3, 4}, Dims{2, 0, 3}}) {
       HostTensor host = Ramp(dtype, sizes);
-      auto data = device.backend().MakeComputationDataFromTensor(host, host.shape(),
-                                                                 device.backend_device());
-      HostTensor back = device.backend().MakeTensorFromComputationData(data, std::nullopt);
+      SHOWN(auto data = device.backend().MakeComputationDataFromTensor(host, host.shape(),
+                                                                       device.backend_device());
+            HostTensor back = device.backend().MakeTensorFromComputationData(data, std::nullopt));
       if (std::string differs = Difference(back, host); !differs.empty()) {
         wrong += fmt::format("{}: {}\n", host.shape().to_string(), differs);
       }
@@ -38,10 +37,10 @@ std::string KeepsEveryDType(const Subject& subject) {
 
 std::string UploadsAreCopies(const Subject& subject) {
   Device device = Open(subject);
-  std::vector<HostTensor> hosts;
-  for (int i = 0; i < 50; ++i) hosts.push_back(Ramp(f32, {i + 1}));
-  auto data = device.backend().MakeComputationDataFromTensors(hosts, device.backend_device());
-  auto back = device.backend().MakeTensorsFromComputationData(data);
+  SHOWN(std::vector<HostTensor> hosts;
+        for (int i = 0; i < 50; ++i) hosts.push_back(Ramp(f32, {i + 1}));
+        auto data = device.backend().MakeComputationDataFromTensors(hosts, device.backend_device());
+        auto back = device.backend().MakeTensorsFromComputationData(data));
   std::string wrong;
   for (size_t i = 0; i < hosts.size(); ++i) wrong += Line(Difference(back[i], hosts[i]));
   return wrong;
@@ -49,16 +48,16 @@ std::string UploadsAreCopies(const Subject& subject) {
 
 std::string GivesMemoryBack(const Subject& subject) {
   Device device = Open(subject);
-  auto step = [&] {
+  SHOWN(auto step = [&] {
     Tensor x = ones({1000}, f32, device);
     for (int i = 0; i < 10; ++i) x = x * 2.0f + 1.0f;
+    ShowGraph({x});
     x.host();
-  };
+  });
   step();  // what is kept from the first one is kept for ever
   wait_device_ops();
   const int64_t before = GetMemoryInfo(device).in_use;
-  for (int i = 0; i < 20; ++i) step();
-  wait_device_ops();
+  SHOWN(for (int i = 0; i < 20; ++i) step(); wait_device_ops());
   const int64_t after = GetMemoryInfo(device).in_use;
   if (after <= before + 4000) return "";
   return fmt::format("20 equal steps leave {} bytes more in use", after - before);

@@ -21,16 +21,11 @@ void StepOrRaise() {
 std::string KeepsErrorsWithValues(const Subject& subject) {
   Device device = Open(subject);
   const HostTensor given = Ramp(f32, {4});
-  Tensor x = from_host(given, device);
-  Tensor written = x.clone();
-  mark_step(true);
-  Tensor bad = gather(x, 0, tensor(std::vector<int64_t>{0, 1, 2, 9}, std::nullopt, device));
-  StepOrRaise();
-  Tensor after = bad * 2.0f, good = x + x;
-  StepOrRaise();
-  written += after;
-  Tensor later = after + good;
-  StepOrRaise();
+  SHOWN(Tensor x = from_host(given, device); Tensor written = x.clone(); mark_step(true);
+        Tensor bad = gather(x, 0, tensor(std::vector<int64_t>{0, 1, 2, 9}, std::nullopt, device)));
+  ShowGraph({bad});
+  SHOWN(StepOrRaise(); Tensor after = bad * 2.0f, good = x + x; StepOrRaise(); written += after;
+        Tensor later = after + good; StepOrRaise());
   std::string wrong;
   for (const char* time : {"first", "second"}) {
     const std::pair<const char*, Tensor*> values[] = {{"the value of the step that failed", &bad},
@@ -62,17 +57,16 @@ std::string KeepsErrorsWithValues(const Subject& subject) {
 std::string RunsCloseToItsLimit(const Subject& subject) {
   Device device = Open(subject);
   constexpr int64_t kElements = 1 << 18;
-  Tensor x = ones({kElements}, f32, device) + 0.0f;
-  mark_step(true);
-  auto step = [&] {
-    Tensor y = x * 2.0f + 1.0f;
-    return sum(y).item().ToDouble();
-  };
+  SHOWN(Tensor x = ones({kElements}, f32, device) + 0.0f; mark_step(true); auto step = [&] {
+    Tensor y = sum(x * 2.0f + 1.0f);
+    ShowGraph({y});
+    return y.item().ToDouble();
+  });
   const double wanted = step();
   wait_device_ops({device});
   const int64_t in_use = GetMemoryInfo(device).in_use;
   try {
-    SetMemoryLimit(device, in_use + 8 * kElements * 4);
+    SHOWN(SetMemoryLimit(device, in_use + 8 * kElements * 4));
   } catch (const NotSupported&) {
     throw SkippedRule{"memory cannot be limited"};
   }
@@ -82,7 +76,8 @@ std::string RunsCloseToItsLimit(const Subject& subject) {
     if (got != wanted) return fmt::format("run {}: {} instead of {}\n", i, got, wanted);
   }
   for (int i = 0; i < 5; ++i) {
-    Tensor large = cat({x, x, x, x, x, x, x, x, x, x}, 0);
+    SHOWN(Tensor large = cat({x, x, x, x, x, x, x, x, x, x}, 0));
+    ShowGraph({large});
     wrong += ExpectError<OutOfMemory>("ten times the data", [&] { large.host(); });
   }
   wait_device_ops({device});

@@ -1,22 +1,24 @@
 // Threads, and calls that fail.
-#include <dlfcn.h>
 #include <fmt/format.h>
 
 #include <atomic>
-#include <cstring>
+#include <set>
 #include <thread>
 #include <tuple>
 #include <vector>
 
 #include "conform/check_functions.h"
 #include "conform/rule_kit.h"
-#include "hammock/lazy/backend_interface.h"
-#include "hammock/plugins.h"
 
 namespace hammock::tool {
 
 std::string ServesThreads(const Subject& subject) {
   Device device = Open(subject);
+  SHOWN(auto five_times = [&](float n) {
+    Tensor x = full({50}, n, f32, device);
+    return (x + x) * 3.0f - x;
+  });
+  ShowGraph({five_times(1)});
   std::vector<std::string> wrong(8);
   std::vector<std::thread> threads;
   for (size_t t = 0; t < wrong.size(); ++t) {
@@ -24,9 +26,7 @@ std::string ServesThreads(const Subject& subject) {
       try {
         for (int i = 0; i < 30; ++i) {
           const auto n = static_cast<float>(t * 100) + static_cast<float>(i);
-          Tensor x = full({50}, n, f32, device);
-          Tensor y = (x + x) * 3.0f - x;
-          const float got = y.to_vector<float>()[49];
+          const float got = five_times(n).to_vector<float>()[49];
           if (got != 5 * n) wrong[t] = fmt::format("thread {}: {} instead of {}\n", t, got, 5 * n);
         }
       } catch (const std::exception& error) {
@@ -42,12 +42,11 @@ std::string ServesThreads(const Subject& subject) {
 
 namespace {
 
-/// The plug-in's table, whose functions fail when they are told to.
+/// Functions of the table that fail when they are told to.
 struct Faulty {
-  static inline HammockPlugin original, table;
-  static inline const HammockPlugin* (*entry)(const HammockHost*) = nullptr;
   static inline std::string function;               ///< that fails
   static inline std::atomic<int> calls_before{-1};  ///< fails at 0
+  static inline std::set<std::string> reached;      ///< functions that failed once
 
   template <auto kField>
   struct Wrapped;
@@ -56,41 +55,37 @@ struct Faulty {
     static inline const char* name;
     static HammockStatus Call(Args... args) {
       if (function == name && calls_before-- == 0) {
+        reached.insert(name);
         HammockError* error = std::get<sizeof...(Args) - 1>(std::tie(args...));
         return hammock_fail(error, HAMMOCK_DEVICE_ERROR, "injected fault");
       }
-      return (original.*kField)(args...);
+      return (Tables().original.*kField)(args...);
     }
   };
   template <auto kField>
-  static void Wrap(const char* name) {
+  static bool Wrap(const char* name) {
     Wrapped<kField>::name = name;
-    if (original.*kField) table.*kField = Wrapped<kField>::Call;
-  }
-
-  static const HammockPlugin* Table(const HammockHost* host) {
-    const HammockPlugin* given = entry(host);
-    if (!given) return nullptr;
-    std::memcpy(&original, given, std::min<size_t>(sizeof(original), given->struct_size));
-    table = original;
-    table.struct_size = sizeof(table);
-    for (const auto& [name, wrap] : kFunctions) wrap(name);
-    return &table;
+    if (!(Tables().original.*kField)) return false;
+    Tables().wrapped.*kField = Wrapped<kField>::Call;
+    return true;
   }
 
   struct Function {
     const char* name;
-    void (*wrap)(const char* name);
+    bool (*wrap)(const char* name);  ///< false: the plug-in has none
   };
-  static const Function kFunctions[12];
+  static const Function kFunctions[15];
 };
 
 #define FUNCTION(field) \
   { #field, Faulty::Wrap < &HammockPlugin::field> }
-constexpr Faulty::Function Faulty::kFunctions[12] = {
-    FUNCTION(memory_info), FUNCTION(set_memory_limit), FUNCTION(upload),    FUNCTION(download),
-    FUNCTION(copy),        FUNCTION(capabilities),     FUNCTION(compile),   FUNCTION(instantiate),
-    FUNCTION(execute),     FUNCTION(fingerprint),      FUNCTION(serialize), FUNCTION(deserialize)};
+/// All that return a HammockStatus; the first two are called when a plug-in is registered.
+constexpr Faulty::Function Faulty::kFunctions[15] = {
+    FUNCTION(initialize),  FUNCTION(device_count),     FUNCTION(memory_info),
+    FUNCTION(upload),      FUNCTION(set_memory_limit), FUNCTION(download),
+    FUNCTION(copy),        FUNCTION(capabilities),     FUNCTION(compile),
+    FUNCTION(instantiate), FUNCTION(execute),          FUNCTION(wait),
+    FUNCTION(fingerprint), FUNCTION(serialize),        FUNCTION(deserialize)};
 #undef FUNCTION
 
 /// Calls that a plug-in may do without.
@@ -106,24 +101,33 @@ void IfSupported(F&& run) {
 /// results is returned.
 std::string CallEverything(const Device& device, const Tensor& kept) {
   const HostTensor given = Ramp(f32, kept.sizes());
-  Tensor twice = kept + from_host(given, device), squares = twice * twice;
-  mark_step();
+  SHOWN(Tensor twice = kept + from_host(given, device), squares = twice * twice; mark_step());
   const HostTensor sums = twice.host(), products = squares.host();
   GetMemoryInfo(device);
   IfSupported([&] { SetMemoryLimit(device, 0); });
   lazy::BackendImplInterface& backend = device.backend();
   const lazy::BackendDevice& where = device.backend_device();
+  if (backend.GetBackendDevices().empty()) return "there is no device";
   auto data = backend.MakeComputationDataFromTensor(given, given.shape(), where);
   IfSupported([&] { backend.CopyToDevice(data, where); });
-  const std::string type = given.shape().to_string();
-  Graph graph = ParseGraph(fmt::format("%0 = input : {0}\n%1 = add %0, %0 : {0}\nreturn %1", type));
+  Graph graph = ParseGraph(TwiceGraph(std::to_string(given.numel())));
+  backend.QueryCapability(graph, graph.outputs()[0].node, where);
   auto computation = std::make_shared<lazy::Computation>("twice", std::move(graph), where);
   computation = backend.Compile({computation}).at(0);
   IfSupported([&] {
     computation = backend.DeserializeComputation(backend.SerializeComputation(computation), where);
   });
+  if (backend.SupportsDimParams(where)) {
+    IfSupported([&] {
+      auto general = std::make_shared<lazy::Computation>(
+          "general", ParseGraph("graph(n=3)\n" + TwiceGraph("n")), where);
+      general = backend.Compile({general}).at(0);
+      computation = backend.Instantiate(general, std::vector<int64_t>{given.numel()});
+    });
+  }
   auto results = backend.ExecuteComputation(computation, std::span(&data, 1), where, {});
   results.at(0)->WaitReady();
+  backend.WaitForDevice(where);
   const HostTensor again = backend.MakeTensorFromComputationData(results[0], std::nullopt);
   for (int64_t i = 0; i < given.numel(); ++i) {
     const double v = 2 * given.at(i).ToDouble();
@@ -133,14 +137,41 @@ std::string CallEverything(const Device& device, const Tensor& kept) {
   return "";
 }
 
+/// A plug-in whose registration failed can be registered. `functions` gets the names of those that
+/// it has.
+Device RegisterAfterFaults(const Subject& subject, std::set<std::string>& functions,
+                           std::string& wrong) {
+  auto wrap = [&functions] {
+    for (const auto& [name, wrap] : Faulty::kFunctions) {
+      if (wrap(name)) functions.insert(name);
+    }
+  };
+  for (const char* function : {"device_count", "initialize"}) {
+    if (!functions.empty() && !functions.contains(function)) continue;
+    Faulty::function = function;
+    Faulty::calls_before = 0;
+    try {
+      lazy::UnregisterBackend(OpenWrapped(subject, wrap).type(), true);
+      wrong += fmt::format("a fault in {} is no error\n", function);
+    } catch (const Error&) {
+    }
+    Faulty::calls_before = -1;
+  }
+  try {
+    return OpenWrapped(subject, wrap);
+  } catch (const Error& error) {
+    throw DeviceError(
+        ErrorCode::kDevice,
+        fmt::format("after a fault in initialize or device_count: {}", error.message()));
+  }
+}
+
 }  // namespace
 
 std::string SurvivesFaults(const Subject& subject) {
-  void* library = dlopen(subject.plugin.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-  if (!library) return dlerror();
-  Faulty::entry = reinterpret_cast<decltype(Faulty::entry)>(dlsym(library, "hammock_plugin"));
-  Device device(plugins::Register(Faulty::Table, subject.plugin).name);
+  std::set<std::string> functions;
   std::string wrong;
+  const Device device = RegisterAfterFaults(subject, functions, wrong);
   int size = 10;
   for (const auto& [function, wrap] : Faulty::kFunctions) {
     for (int at = 0; at < 3; ++at) {
@@ -166,6 +197,16 @@ std::string SurvivesFaults(const Subject& subject) {
       }
       if (after.empty()) continue;
       wrong += fmt::format("after a fault in {} (call {}): {}\n", function, at, after);
+    }
+  }
+  // Functions that the host has no use for.
+  const HammockPlugin& table = Tables().original;
+  if (!(table.properties & HAMMOCK_DIM_PARAMS)) functions.erase("instantiate");
+  if (!table.fingerprint || !table.serialize) functions.erase("deserialize");
+  if (!table.fingerprint || !table.deserialize) functions.erase("serialize");
+  for (const std::string& function : functions) {
+    if (!Faulty::reached.contains(function)) {
+      wrong += fmt::format("{} was never called\n", function);
     }
   }
   return wrong;

@@ -25,6 +25,25 @@ fs::path FindReplayer() {
   throw SkippedRule{"hammock-golden is not beside this program"};
 }
 
+/// The sample that is installed with this program, or lies in the build tree.
+fs::path FindSample() {
+  fs::path folder = fs::read_symlink("/proc/self/exe").parent_path();
+  for (int up = 0; up < 3; ++up, folder = folder.parent_path()) {
+    const fs::path sample = folder / "share" / "hammock" / "golden";
+    if (fs::exists(sample / "manifest.jsonl")) return sample;
+  }
+  throw SkippedRule{"no golden suite is installed with this program, and none is given (--golden)"};
+}
+
+/// The groups that a suite has data of: its manifest may name more.
+std::string GroupsOf(const fs::path& suite) {
+  std::string groups;
+  for (const auto& file : fs::directory_iterator(suite / "data")) {
+    groups += (groups.empty() ? "" : ",") + file.path().stem().string();
+  }
+  return groups;
+}
+
 std::string Quoted(const std::string& text) {
   std::string quoted = "'";
   for (char c : text) quoted += c == '\'' ? "'\\''" : std::string(1, c);
@@ -34,12 +53,13 @@ std::string Quoted(const std::string& text) {
 }  // namespace
 
 std::string ReplaysGoldenSuite(const Subject& subject) {
-  if (subject.golden.empty()) throw SkippedRule{"no suite is given: --golden FOLDER"};
+  const fs::path suite = subject.golden.empty() ? FindSample() : fs::path(subject.golden);
   const Device device = Open(subject);
   std::string command =
       fmt::format("HAMMOCK_PLUGINS={} {} {} --isolate --device {}", Quoted(subject.plugin),
-                  Quoted(FindReplayer().string()), Quoted(subject.golden), Quoted(device.type()));
-  const fs::path known = fs::path(subject.golden) / "known_failures.txt";
+                  Quoted(FindReplayer().string()), Quoted(suite.string()), Quoted(device.type()));
+  if (subject.golden.empty()) command += " --op " + Quoted(GroupsOf(suite));
+  const fs::path known = suite / "known_failures.txt";
   if (fs::exists(known)) command += " --known " + Quoted(known.string());
   FILE* pipe = popen((command + " 2>&1").c_str(), "r");
   if (!pipe) return "hammock-golden cannot be started";

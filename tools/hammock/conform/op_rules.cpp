@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <string_view>
 
 #include "conform/check_functions.h"
 #include "conform/rule_kit.h"
@@ -9,6 +11,18 @@
 
 namespace hammock::tool {
 namespace {
+
+/// The sample of which CheckOp says something, as a call and as a graph; the first op's is enough.
+void ShowSample(const OpDef& op, const std::string& text) {
+  constexpr std::string_view kSample = ", sample ";
+  const size_t at = text.find(kSample);
+  if (at == text.npos || !ShownText().empty()) return;
+  SetDefaultDevice("reference");
+  const auto [call, graph] =
+      testing::DescribeSample(op, std::strtoul(text.c_str() + at + kSample.size(), nullptr, 10));
+  ShowOnly(call);
+  ShowGraph(graph);
+}
 
 /// The fault that CheckOp finds on a device; empty if there is none.
 std::string CheckOn(const OpDef& op, const Device& device) {
@@ -31,6 +45,7 @@ std::string SamplesAgree(const Subject& subject) {
     if (!op->IsNode() || !(op->samples[0].operands || op->IsElementwise())) continue;
     const std::string text = CheckOn(*op, device);
     if (text.empty() || !CheckOn(*op, "reference").empty()) continue;
+    ShowSample(*op, text);
     wrong += fmt::format("{}: {}\n", op->name(), text);
   }
   return wrong;
@@ -50,6 +65,7 @@ std::string RunsAllPrimitives(const Subject& subject) {
       ++refused;
       missing += fmt::format(" {}", op->name());
     } else if (CheckOn(*op, "reference").empty()) {
+      ShowSample(*op, text);
       wrong += fmt::format("{}: {}\n", op->name(), text);
     }
   }
@@ -66,10 +82,11 @@ std::string AcceptsOddSizes(const Subject& subject) {
   for (const Dims& sizes :
        {Dims{}, Dims{0}, Dims{1}, Dims{3, 0}, Dims{1, 1, 1}, Dims{2, 3, 1, 2}}) {
     HostTensor host = Ramp(f32, sizes);
-    auto run = [&](const Device& on) {
-      Tensor x = from_host(host, on);
-      return (x * 2.0f + x).host();
-    };
+    SHOWN(auto run = [&](const Device& on) {
+      Tensor x = from_host(host, on), y = x * 2.0f + x;
+      if (on != Device("reference")) ShowGraph({y});
+      return y.host();
+    });
     std::string differs = Difference(run(device), run("reference"), 1e-6);
     if (!differs.empty()) wrong += fmt::format("{}: {}\n", host.shape().to_string(), differs);
   }
@@ -78,9 +95,10 @@ std::string AcceptsOddSizes(const Subject& subject) {
 
 std::string RaisesBadIndices(const Subject& subject) {
   Device device = Open(subject);
-  Tensor x = from_host(Ramp(f32, {4}), device);
-  Tensor bad = gather(x, 0, tensor(std::vector<int64_t>{9}, std::nullopt, device));
-  Tensor good = x + 1.0f;
+  SHOWN(Tensor x = from_host(Ramp(f32, {4}), device);
+        Tensor bad = gather(x, 0, tensor(std::vector<int64_t>{9}, std::nullopt, device));
+        Tensor good = x + 1.0f);
+  ShowGraph({bad, good});
   mark_step();
   std::string wrong = ExpectError<Error>("an index of 9 in 4 elements", [&] { bad.host(); });
   HostTensor wanted = Ramp(f32, {4});

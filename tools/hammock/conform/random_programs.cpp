@@ -61,8 +61,25 @@ std::vector<HostTensor> RunProgram(const RandomProgram& program, const Device& d
   return results;
 }
 
+std::string CodeOf(const RandomProgram& program) {
+  std::string text;
+  auto name = [](size_t value) {
+    return value < kInputs ? fmt::format("x{}", value) : fmt::format("v{}", value - kInputs);
+  };
+  for (size_t i = 0; i < program.size(); ++i) {
+    const Statement& s = program[i];
+    std::string line;
+    for (const char* c = kOperations[s.operation].cpp; *c; ++c) {
+      line += *c == 'A' ? name(s.a) : *c == 'B' ? name(s.b) : std::string(1, *c);
+    }
+    text += fmt::format("  Tensor v{} = {};\n", i, line);
+  }
+  return text;
+}
+
 std::string ProgramDiffers(const RandomProgram& program, const Device& device) {
   try {
+    ShowOnly(CodeOf(program));  // a crash prints it
     auto wanted = RunProgram(program, "reference");
     auto got = RunProgram(program, device);
     for (size_t i = 0; i < wanted.size(); ++i) {
@@ -89,24 +106,13 @@ RandomProgram Without(const RandomProgram& program, size_t gone) {
   return shorter;
 }
 
-std::string ProgramText(const RandomProgram& program, const Device& device) {
-  std::string text = "as C++:\n";
-  auto name = [](size_t value) {
-    return value < kInputs ? fmt::format("x{}", value) : fmt::format("v{}", value - kInputs);
-  };
+void ShowProgramGraph(const RandomProgram& program, const Device& device) {
   std::vector<Tensor> values;
   for (size_t i = 0; i < kInputs; ++i) values.push_back(ones({4, 4}, f32, device));
-  for (size_t i = 0; i < program.size(); ++i) {
-    const Statement& s = program[i];
-    std::string line;
-    for (const char* c = kOperations[s.operation].cpp; *c; ++c) {
-      line += *c == 'A' ? name(s.a) : *c == 'B' ? name(s.b) : std::string(1, *c);
-    }
-    text += fmt::format("  Tensor v{} = {};\n", i, line);
+  for (const Statement& s : program) {
     values.push_back(kOperations[s.operation].run(values[s.a], values[s.b]));
   }
-  text += "as a graph:\n" + LazyGraphExecutor::Get()->DumpTensors(std::span(&values.back(), 1));
-  return text;
+  ShowGraph({values.back()});
 }
 
 }  // namespace
@@ -127,8 +133,9 @@ std::string RunsRandomPrograms(const Subject& subject) {
       RandomProgram shorter = Without(program, i);
       if (!ProgramDiffers(shorter, device).empty()) program = shorter;
     }
-    return fmt::format("program {}: {}\n{}", trial, ProgramDiffers(program, device),
-                       ProgramText(program, device));
+    differs = ProgramDiffers(program, device);
+    ShowProgramGraph(program, device);
+    return fmt::format("program {}: {}\n", trial, differs);
   }
   return "";
 }

@@ -11,7 +11,7 @@ enum class ConformLevel { kBronze, kSilver, kGold };
 /// The plug-in that is checked, and the suite that it is checked with.
 struct Subject {
   std::string plugin;  ///< the library
-  std::string golden;  ///< folder of a golden suite; may be empty
+  std::string golden;  ///< folder of a golden suite; empty: the installed sample
 };
 
 /// A check opens the plug-in itself and returns what is wrong; empty: nothing. It runs in a process
