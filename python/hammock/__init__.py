@@ -98,7 +98,8 @@ pi = 3.141592653589793
 inf = 1e400
 nan = inf - inf
 
-_submodules = ("array_api", "data", "fft", "io", "jit", "linalg", "nn", "onnx", "optim", "signal", "sparse", "special")
+_submodules = ("array_api", "data", "distributions", "fft", "io", "jit", "linalg", "nn", "onnx", "optim", "signal", "sparse",
+               "special")
 
 __version__ = "0.1.0"
 

@@ -13,7 +13,7 @@ _HEAD = '''# Made from the records by `python -m hammock._stubs`.
 import builtins
 from typing import Any, Iterator, Sequence, overload
 
-from . import array_api as array_api, data as data, fft as fft, io as io, jit as jit, linalg as linalg
+from . import array_api as array_api, data as data, distributions as distributions, fft as fft, io as io, jit as jit, linalg as linalg
 from . import nn as nn, optim as optim, signal as signal, sparse as sparse, special as special
 from .sparse import sparse_coo_tensor as sparse_coo_tensor, sparse_csr_tensor as sparse_csr_tensor
 from ._autograd import Function as Function, autocast as autocast, checkpoint as checkpoint

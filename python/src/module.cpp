@@ -117,6 +117,7 @@ NB_MODULE(_hammock, module) {
   AddExecution(module);
   AddSettings(module);
   AddOptim(module);
+  AddDistributions(module);
   AddSparse(module);
   AddFiles(module);
   AddOnnx(module);
