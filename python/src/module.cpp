@@ -118,6 +118,7 @@ NB_MODULE(_hammock, module) {
   AddSettings(module);
   AddOptim(module);
   AddDistributions(module);
+  AddModules(module);
   AddSparse(module);
   AddFiles(module);
   AddOnnx(module);

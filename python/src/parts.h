@@ -17,6 +17,8 @@ void AddOptim(nb::module_& module);
 void AddJit(nb::module_& module);
 /// Distributions.
 void AddDistributions(nb::module_& module);
+/// Calls of modules, and what quantisation needs.
+void AddModules(nb::module_& module);
 /// Sparse tensors.
 void AddSparse(nb::module_& module);
 /// Safetensors.
