@@ -9,7 +9,7 @@ build="$(cd "$1" && pwd)"
 shift
 "$root/scripts/python_package.sh" "$build" || exit $?
 cd "$root"
-export PYTHONPATH="$build/python${SANITIZE:+-sanitized}/package" PYTHONDONTWRITEBYTECODE=1 \
+export PYTHONPATH="$build/python${SANITIZE:+-sanitized}/package" PYTHONDONTWRITEBYTECODE=1 HAMMOCK_CHECK_BORROWED=true \
   TOY_BACKEND="$build/tests/golden/libgolden_toy_backend.so" ONNX_SUITE="$build/tools/onnx_suite/hammock-onnx-suite"
 options=(-p no:cacheprovider)
 if [ -n "${SANITIZE:-}" ]; then

@@ -59,6 +59,7 @@ def test_a_change_of_shared_memory_is_found():
     w[0] = 5
     with pytest.raises(ValueError, match="test_exchange.py"):
         y.tolist()
+    assert hm.config.get("check_imports") == "true"  # its name in other texts
 
 
 def test_exports_are_read_only_and_keep_their_values():
