@@ -84,6 +84,7 @@ from ._autograd import (  # noqa: E402
     vjp,
 )
 from ._compile import compile  # noqa: E402
+from ._control import cond, loop, while_loop  # noqa: E402
 from ._custom import CustomOp  # noqa: E402
 from ._execution import eager, expect_no_recompile, explain, no_execution, step  # noqa: E402
 from ._exchange import from_torch, to_torch  # noqa: E402

@@ -21,6 +21,7 @@ from ._autograd import enable_grad as enable_grad, grad as grad, inference_mode 
 from ._autograd import set_grad_enabled as set_grad_enabled
 from ._autograd import value_and_grad as value_and_grad, vjp as vjp
 from ._compile import compile as compile
+from ._control import cond as cond, loop as loop, while_loop as while_loop
 from ._custom import CustomOp as CustomOp
 from ._execution import eager as eager, expect_no_recompile as expect_no_recompile, explain as explain
 from ._execution import no_execution as no_execution, step as step

@@ -117,6 +117,7 @@ NB_MODULE(_hammock, module) {
   AddExecution(module);
   AddSettings(module);
   AddOptim(module);
+  AddControl(module);
   AddDistributions(module);
   AddModules(module);
   AddSparse(module);

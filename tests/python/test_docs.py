@@ -23,7 +23,7 @@ def test_examples_of_pages_run(page, capsys):
         exec(compile(block, f"{page}, block {number}", "exec"), names)
 
 
-@pytest.mark.parametrize("name", ["hammock", "hammock._autograd", "hammock._compile", "hammock._custom", "hammock._numbers", "hammock._vmap",
+@pytest.mark.parametrize("name", ["hammock", "hammock._autograd", "hammock._compile", "hammock._control", "hammock._custom", "hammock._numbers", "hammock._vmap",
                                   "hammock.array_api", "hammock.distributions", "hammock.fft", "hammock.io", "hammock.jit", "hammock.nn.module", "hammock.nn.quantize",
                                   "hammock.nn.stateless"])
 def test_docstrings_run(name):
