@@ -1,7 +1,7 @@
 # The commands people type. CMakePresets.json has the details; `make help` lists the targets.
 JOBS ?= $(shell nproc)
 
-.PHONY: help demo test bench python python_asan wheel array-api opencl torch asan asan_parts tsan faults soak minimal aarch64 format build deps
+.PHONY: help demo test bench python python_asan python_torch wheel array-api opencl torch asan asan_parts tsan faults soak minimal aarch64 format build deps
 .NOTPARALLEL:
 
 help:  ## list the targets
@@ -25,6 +25,9 @@ python: build  ## make the Python package in build/python
 
 python_asan: build  ## run the tests of the Python package with its extension under the address sanitizer
 	@SANITIZE=address,undefined tests/python/run.sh build
+
+python_torch: build  ## run the tests of the Python package beside PyTorch, JAX, SciPy, scikit-learn and einops (an environment of 6 GB)
+	@EXTRA_PACKAGES="torch jax scipy scikit-learn einops" tests/python/run.sh build
 
 wheel: deps  ## make a wheel in build/wheels and try it; PYTHON=python3.13 DEBIAN=trixie: also in a bare Debian 13
 	@scripts/wheel.sh

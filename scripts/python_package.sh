@@ -5,7 +5,8 @@
 #   python_package.sh BUILD        then: PYTHONPATH=BUILD/python/package BUILD/python/venv/bin/python
 #
 # PYTHON names another interpreter than python3. SANITIZE=address,undefined makes the extension with sanitizers, against the same
-# library, in BUILD/python-sanitized. Exits with 77 where there is no Python with headers, or where neither
+# library, in BUILD/python-sanitized. EXTRA_PACKAGES="torch jax" makes a second environment, BUILD/python/venv-extra, which has these
+# too; the extension is the same. Exits with 77 where there is no Python with headers, or where neither
 # an index nor an earlier run has the packages that it needs.
 set -uo pipefail
 
@@ -30,6 +31,12 @@ fi
 if ! "$venv/bin/python" -c "import $(IFS=,; echo "${packages[*]%%=*}")" 2> /dev/null; then
   "$venv/bin/python" -m pip install -q --disable-pip-version-check "${packages[@]}" > "$folder/pip.log" 2>&1 ||
     skip "pip finds no index with ${packages[*]}; see $folder/pip.log"
+fi
+
+if [ -n "${EXTRA_PACKAGES:-}" ]; then
+  read -r -a extra <<< "$EXTRA_PACKAGES"
+  [ -x "$venv-extra/bin/python" ] || "$python" -m venv "$venv-extra" > /dev/null || exit 1
+  "$venv-extra/bin/python" -m pip install -q --disable-pip-version-check "${packages[@]}" "${extra[@]}" || exit 1
 fi
 
 set -e

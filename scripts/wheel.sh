@@ -4,8 +4,9 @@
 #
 #   wheel.sh                                       for python3
 #   PYTHON=python3.13 DEBIAN=trixie wheel.sh       for the Python of Debian 13, tried there
+#   wheel.sh --install                             instead: `pip install .` in a fresh environment, tried there
 #
-# It compiles all of Hammock in build/wheel.
+# It compiles all of Hammock in build/wheel, with ccache where that is installed.
 set -euo pipefail
 
 root="$(cd "$(dirname "$0")/.." && pwd)"
@@ -13,6 +14,13 @@ python="${PYTHON:-python3}"
 folder="$root/build/wheel"
 tag="$("$python" -c 'import sys; print("cp%d%d" % sys.version_info[:2])')"
 mkdir -p "$folder"
+
+if [ "${1:-}" = --install ]; then
+  "$python" -m venv --clear "$folder/installed-$tag"
+  (cd "$root" && "$folder/installed-$tag/bin/pip" install .)
+  (cd / && "$folder/installed-$tag/bin/python" "$root/tests/python/wheel.py" "$folder/installed-$tag/bin/hammock")
+  exit 0
+fi
 
 "$python" -m venv --clear "$folder/maker-$tag"
 "$folder/maker-$tag/bin/pip" wheel "$root" -w "$root/build/wheels"

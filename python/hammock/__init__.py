@@ -84,6 +84,7 @@ from ._autograd import (  # noqa: E402
     vjp,
 )
 from ._compile import compile  # noqa: E402
+from ._control import cond, loop, while_loop  # noqa: E402
 from ._custom import CustomOp  # noqa: E402
 from ._execution import eager, expect_no_recompile, explain, no_execution, step  # noqa: E402
 from ._exchange import from_torch, to_torch  # noqa: E402
@@ -98,7 +99,8 @@ pi = 3.141592653589793
 inf = 1e400
 nan = inf - inf
 
-_submodules = ("array_api", "data", "fft", "io", "jit", "linalg", "nn", "onnx", "optim", "signal", "sparse", "special")
+_submodules = ("array_api", "data", "distributions", "fft", "io", "jit", "linalg", "nn", "onnx", "optim", "signal", "sparse",
+               "special")
 
 __version__ = "0.1.0"
 

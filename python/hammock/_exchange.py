@@ -3,29 +3,70 @@
 from . import _hammock
 
 
-def from_torch(tensor, *, copy=None):
-    """A tensor of a PyTorch tensor, by the rules of `asarray`: a copy unless copy=False."""
-    if not hasattr(tensor, "detach"):
+def from_torch(tensor, *, dtype=None, device=None, copy=None):
+    """A tensor of a PyTorch tensor: a copy, on the default device unless `device` names another. With copy=False memory is
+    shared, which another dtype or device cannot do: ValueError. `dtype` is Hammock's or PyTorch's."""
+    if not hasattr(tensor, "detach") or isinstance(tensor, _hammock.Tensor):
         raise _hammock.TypeError(f"from_torch: takes a torch.Tensor, not {type(tensor).__name__}")
     source = tensor.detach()
-    if source.device.type != "cpu":
-        if copy is False:
-            raise _hammock.ValueError("from_torch: copy=False, but the tensor is not in host memory")
-        source = source.cpu()
-    if getattr(source, "is_conj", bool)() or getattr(source, "is_neg", bool)():
-        source = source.resolve_conj().resolve_neg()
+    wanted = None if dtype is None else _hammock_dtype(dtype)
+    target = _hammock.default_device() if device is None else _hammock.device(device)
+    if copy is False:
+        _need_no_copy("from_torch", source, None if wanted is None else wanted.name, target)
+        if source.is_conj() or source.is_neg():
+            raise _hammock.ValueError("from_torch: copy=False, but the tensor is a conjugated or negated view")
+    source = source.cpu().resolve_conj().resolve_neg()
     # PyTorch does not say "read-only": its memory can always be written.
-    return _hammock.from_dlpack(source, copy=False if copy is False else True)
+    result = _hammock.from_dlpack(source, device=target, copy=copy is not False)
+    return result if wanted is None or wanted == result.dtype else result.to(wanted)
 
 
-def to_torch(tensor, *, copy=True):
-    """A PyTorch tensor. Its memory is its own, unless copy=False: then it is shared, and must not be written."""
+def to_torch(tensor, *, dtype=None, device=None, copy=True):
+    """A PyTorch tensor in host memory, unless `device` names one of PyTorch's. Its memory is its own, unless copy=False: then it
+    is shared, and must not be written; another dtype or device cannot do that: ValueError. `dtype` is Hammock's or PyTorch's."""
     import torch
 
-    plain = tensor.detach()
-    if copy:
-        return torch.from_dlpack(_Exported(plain, True))
-    return torch.from_dlpack(_Exported(plain, False))
+    if not isinstance(tensor, _hammock.Tensor):
+        raise _hammock.TypeError(f"to_torch: takes a hammock.Tensor, not {type(tensor).__name__}")
+    wanted = None if dtype is None else _torch_dtype(torch, dtype)
+    target = torch.device("cpu" if device is None else device)
+    if not copy:
+        _need_no_copy("to_torch", tensor, None if wanted is None else _name_of(wanted), target)
+    return torch.from_dlpack(_Exported(tensor.detach(), copy)).to(device=target, dtype=wanted)
+
+
+def _need_no_copy(function, tensor, dtype, device):
+    own = _name_of(tensor.dtype)
+    if dtype not in (None, own):
+        raise _hammock.ValueError(f"{function}: copy=False, but the tensor is {own} and dtype is {dtype}")
+    if tensor.device.type != "cpu":
+        raise _hammock.ValueError(f"{function}: copy=False shares host memory, but the tensor is on {tensor.device}")
+    if device.type != "cpu":
+        raise _hammock.ValueError(f"{function}: copy=False shares host memory, but device is {device}")
+
+
+def _name_of(dtype):
+    """What PyTorch and Hammock both call a dtype: `float32`."""
+    return dtype.name if isinstance(dtype, _hammock.dtype) else str(dtype).rpartition(".")[2]
+
+
+def _hammock_dtype(dtype):
+    if type(dtype).__module__ == "torch":
+        known = getattr(_hammock, _name_of(dtype), None)
+        if not isinstance(known, _hammock.dtype):
+            raise _hammock.TypeError(f"from_torch: Hammock has no dtype {_name_of(dtype)}")
+        return known
+    return _hammock.tensor(0, dtype=dtype).dtype  # also of names and of Python's types
+
+
+def _torch_dtype(torch, dtype):
+    if isinstance(dtype, torch.dtype):
+        return dtype
+    name = _hammock_dtype(dtype).name
+    known = getattr(torch, name, None)
+    if not isinstance(known, torch.dtype):
+        raise _hammock.TypeError(f"to_torch: PyTorch has no dtype {name}")
+    return known
 
 
 class _Exported:

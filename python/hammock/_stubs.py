@@ -13,7 +13,7 @@ _HEAD = '''# Made from the records by `python -m hammock._stubs`.
 import builtins
 from typing import Any, Iterator, Sequence, overload
 
-from . import array_api as array_api, data as data, fft as fft, io as io, jit as jit, linalg as linalg
+from . import array_api as array_api, data as data, distributions as distributions, fft as fft, io as io, jit as jit, linalg as linalg
 from . import nn as nn, optim as optim, signal as signal, sparse as sparse, special as special
 from .sparse import sparse_coo_tensor as sparse_coo_tensor, sparse_csr_tensor as sparse_csr_tensor
 from ._autograd import Function as Function, autocast as autocast, checkpoint as checkpoint
@@ -21,8 +21,8 @@ from ._autograd import enable_grad as enable_grad, grad as grad, inference_mode 
 from ._autograd import set_grad_enabled as set_grad_enabled
 from ._autograd import value_and_grad as value_and_grad, vjp as vjp
 from ._compile import compile as compile
+from ._control import cond as cond, loop as loop, while_loop as while_loop
 from ._custom import CustomOp as CustomOp
-from ._exchange import from_torch as from_torch, to_torch as to_torch
 from ._execution import eager as eager, expect_no_recompile as expect_no_recompile, explain as explain
 from ._execution import no_execution as no_execution, step as step
 from ._numbers import finfo as finfo, iinfo as iinfo
@@ -85,6 +85,8 @@ def tensor(data: Any, *, dtype: _DType | None = None, device: _Device | None = N
 def asarray(data: Any, *, dtype: _DType | None = None, device: _Device | None = None, copy: _bool | None = None) -> Tensor: ...
 def from_numpy(array: Any, *, copy: _bool | None = None) -> Tensor: ...
 def from_dlpack(source: Any, *, device: _Device | None = None, copy: _bool | None = None) -> Tensor: ...
+def from_torch(tensor: Any, *, dtype: Any = None, device: _Device | None = None, copy: _bool | None = None) -> Tensor: ...
+def to_torch(tensor: Tensor, *, dtype: Any = None, device: Any = None, copy: _bool = True) -> Any: ...
 def manual_seed(seed: _int) -> None: ...
 def default_generator() -> Generator: ...
 def default_device() -> device: ...

@@ -5,9 +5,13 @@
 #include <frameobject.h>
 
 #include <array>
+#include <memory>
+#include <string>
 #include <string_view>
 #include <unordered_set>
 #include <utility>
+
+#include "hammock/foreign_call.h"
 
 // The frames of known versions are read directly: the public functions make an object of each.
 #if PY_VERSION_HEX >= 0x030b0000 && PY_VERSION_HEX < 0x030e0000
@@ -35,9 +39,11 @@ struct Instruction {
   bool operator==(const Instruction&) const = default;
 };
 
-/// A known instruction and its location. `code` is kept alive by KeepCode.
+/// A known instruction inside of calls of modules, and its location. `code` is kept alive by
+/// KeepCode.
 struct Known {
   Instruction instruction;
+  ForeignFrames frames = nullptr;
   LocationId id = 0;
   bool own = false;  // inside of the package
 };
@@ -56,26 +62,35 @@ ForeignPlace::Line Lookup(const void* code, uint32_t offset) {
   return {path ? path : "?", static_cast<uint32_t>(std::max(line, 1))};
 }
 
-[[gnu::noinline]] Known MakeKnown(const Instruction& instruction) {
+/// The name of a function; null: code outside of functions, or of one without a name.
+const char* FunctionOf(PyCodeObject* code) {
+  const char* name = PyUnicode_AsUTF8(code->co_name);
+  if (!name) PyErr_Clear();
+  return name && *name != '<' ? name : nullptr;
+}
+
+[[gnu::noinline]] Known MakeKnown(const Instruction& instruction, ForeignFrames frames) {
   KeepCode(instruction.code);
   const char* path = PyUnicode_AsUTF8(instruction.code->co_filename);
   if (!path) PyErr_Clear();
   const std::string& package = PackageDirectory();
-  Known known{instruction, 0,
+  Known known{instruction, frames, 0,
               path && !package.empty() && std::string_view(path).starts_with(package)};
   if (!known.own) {
-    known.id = InternLocation(
-        ForeignPlace{Lookup, instruction.code, static_cast<uint32_t>(instruction.offset)});
+    const ForeignPlace place{Lookup, instruction.code, static_cast<uint32_t>(instruction.offset)};
+    known.id = InternLocation(ForeignCall{place, frames, FunctionOf(instruction.code)});
   }
   return known;
 }
 
 /// Most programs trace from few lines: a direct-mapped cache.
-const Known& Find(const Instruction& instruction) {
+const Known& Find(const Instruction& instruction, ForeignFrames frames) {
   static std::array<Known, 4096> cache;
-  size_t hash = reinterpret_cast<uintptr_t>(instruction.code) / 64 + instruction.offset / 2;
+  size_t hash = reinterpret_cast<uintptr_t>(instruction.code) / 64 + instruction.offset / 2 +
+                reinterpret_cast<uintptr_t>(frames) / 32;
   Known& entry = cache[hash % cache.size()];
-  if (entry.instruction != instruction) entry = MakeKnown(instruction);
+  if (entry.instruction != instruction || entry.frames != frames) [[unlikely]]
+    entry = MakeKnown(instruction, frames);
   return entry;
 }
 
@@ -106,12 +121,11 @@ bool HasCode(const _PyInterpreterFrame* frame) {
 #endif
 }
 
-}  // namespace
-
-LocationId CallerLocation() {
+/// The calling line inside of `frames`.
+LocationId Caller(ForeignFrames frames) {
   for (const _PyInterpreterFrame* frame = Innermost(); frame; frame = frame->previous) {
     if (!HasCode(frame)) continue;
-    const Known& known = Find(InstructionOf(frame));
+    const Known& known = Find(InstructionOf(frame), frames);
     if (!known.own) return known.id;
   }
   return 0;
@@ -119,14 +133,13 @@ LocationId CallerLocation() {
 
 #else
 
-}  // namespace
-
-LocationId CallerLocation() {
+/// The calling line inside of `frames`.
+LocationId Caller(ForeignFrames frames) {
   PyFrameObject* frame = PyEval_GetFrame();
   Py_XINCREF(frame);
   while (frame) {
     PyCodeObject* code = PyFrame_GetCode(frame);
-    const Known& known = Find({code, PyFrame_GetLasti(frame)});
+    const Known known = Find({code, PyFrame_GetLasti(frame)}, frames);
     Py_DECREF(code);
     if (!known.own) {
       Py_DECREF(frame);
@@ -138,6 +151,117 @@ LocationId CallerLocation() {
 }
 
 #endif
+
+// ---- Calls of modules
+
+constinit thread_local ModuleCall* innermost_call = nullptr;
+uint64_t tree_generation = 0;
+
+/// A weak reference, by which a module is known to be the one of before.
+class Watched {
+ public:
+  void Watch(PyObject* object) {
+    Py_XSETREF(reference_, object ? PyWeakref_NewRef(object, nullptr) : nullptr);
+    if (object && !reference_) PyErr_Clear();
+    object_ = object;
+  }
+  bool Is(PyObject* object) const {
+    if (object_ != object) return false;
+    if (!object) return true;
+    if (!reference_) return false;
+#if PY_VERSION_HEX >= 0x030d0000
+    PyObject* alive = nullptr;
+    if (PyWeakref_GetRef(reference_, &alive) < 0) PyErr_Clear();
+    Py_XDECREF(alive);
+#else
+    PyObject* alive = PyWeakref_GET_OBJECT(reference_);
+#endif
+    return alive == object;
+  }
+
+ private:
+  PyObject* object_ = nullptr;
+  PyObject* reference_ = nullptr;
+};
+
+/// The path of a module below another one; empty where it is not there.
+std::string PathBelow(PyObject* root, PyObject* module, int depth = 0) {
+  PyObject* children = PyObject_GetAttrString(root, "_modules");
+  if (!children) PyErr_Clear();
+  if (!children || !PyDict_Check(children)) {
+    Py_XDECREF(children);
+    return "";
+  }
+  std::unique_ptr<PyObject, void (*)(PyObject*)> held(children, Py_DecRef);
+  auto text = [](PyObject* name) {
+    const char* utf8 = PyUnicode_Check(name) ? PyUnicode_AsUTF8(name) : nullptr;
+    if (!utf8) PyErr_Clear();
+    return std::string(utf8 ? utf8 : "?");
+  };
+  PyObject *name, *child;
+  for (Py_ssize_t i = 0; PyDict_Next(children, &i, &name, &child);) {
+    if (child == module) return text(name);
+  }
+  if (depth == 64) return "";  // a module that contains itself
+  for (Py_ssize_t i = 0; PyDict_Next(children, &i, &name, &child);) {
+    if (child == Py_None) continue;
+    std::string below = PathBelow(child, module, depth + 1);
+    if (!below.empty()) return text(name) + "." + below;
+  }
+  return "";
+}
+
+struct CachedFrames {
+  ForeignFrames outer = nullptr, frames = nullptr;
+  Watched caller, module;
+  LocationId called_at = 0;
+  uint64_t generation = 0;
+};
+
+}  // namespace
+
+/// Functions that read the private members of open calls.
+struct OpenCalls {
+  /// The calls that are open on this thread.
+  static ForeignFrames Frames() {
+    if (!innermost_call) [[likely]]
+      return nullptr;
+    return innermost_call->frames_ ? innermost_call->frames_ : FramesOf(*innermost_call);
+  }
+
+ private:
+  [[gnu::noinline]] static ForeignFrames FramesOf(ModuleCall& call) {
+    if (call.frames_) return call.frames_;
+    static auto& cache = *new std::array<CachedFrames, 1024>;
+    ForeignFrames outer = call.outer_ ? FramesOf(*call.outer_) : nullptr;
+    PyObject* caller = call.outer_ ? call.outer_->module_ : nullptr;
+    CachedFrames& entry =
+        cache[(reinterpret_cast<uintptr_t>(call.module_) / 16 + call.called_at_) % cache.size()];
+    if (entry.outer != outer || entry.called_at != call.called_at_ ||
+        entry.generation != tree_generation || !entry.module.Is(call.module_) ||
+        !entry.caller.Is(caller)) {
+      std::string path = caller ? PathBelow(caller, call.module_) : "";
+      std::string label =
+          (path.empty() ? "top" : path) + "(" + Py_TYPE(call.module_)->tp_name + ")::forward";
+      entry.frames = InternFrames(outer, label, LocationText(call.called_at_));
+      entry.outer = outer;
+      entry.called_at = call.called_at_;
+      entry.generation = tree_generation;
+      entry.module.Watch(call.module_);
+      entry.caller.Watch(caller);
+    }
+    return call.frames_ = entry.frames;
+  }
+};
+
+LocationId CallerLocation() { return Caller(OpenCalls::Frames()); }
+
+ModuleCall::ModuleCall(PyObject* module)
+    : outer_(std::exchange(innermost_call, this)), module_(module), called_at_(Caller(nullptr)) {}
+
+ModuleCall::~ModuleCall() { innermost_call = outer_; }
+
+void ModuleTreeChanged() { ++tree_generation; }
 
 void SetPackageDirectory(std::string directory) { PackageDirectory() = std::move(directory); }
 

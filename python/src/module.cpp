@@ -117,6 +117,9 @@ NB_MODULE(_hammock, module) {
   AddExecution(module);
   AddSettings(module);
   AddOptim(module);
+  AddControl(module);
+  AddDistributions(module);
+  AddModules(module);
   AddSparse(module);
   AddFiles(module);
   AddOnnx(module);

@@ -26,8 +26,8 @@ namespace {
 
 PyTypeObject* op_type = nullptr;
 
-/// More than any record has.
-constexpr size_t kMaxArguments = 32;
+/// Values of more arguments than these are in memory of their own.
+constexpr size_t kFewArguments = 32;
 
 /// An argument by its interned name; other libraries call some of them otherwise.
 struct Parameter {
@@ -177,25 +177,42 @@ int IndexOf(const Overload& overload, PyObject* name) {
 class Bound {
  public:
   explicit Bound(size_t size) : size_(size) {
-    std::uninitialized_default_construct_n(values(), size_);
+    if (size_ > kFewArguments) [[unlikely]] {
+      many_ = std::make_unique<Any[]>(size_);
+      many_given_.resize(size_);
+    } else {
+      std::uninitialized_default_construct_n(values(), size_);
+    }
   }
-  ~Bound() { std::destroy_n(values(), size_); }
+  ~Bound() {
+    if (!many_) std::destroy_n(values(), size_);
+  }
   Bound(const Bound&) = delete;
   Bound& operator=(const Bound&) = delete;
 
   Any& operator[](size_t i) { return values()[i]; }
-  bool given(size_t i) const { return (given_ >> i & 1) != 0; }
-  void SetGiven(size_t i) { given_ |= uint32_t{1} << i; }
+  bool given(size_t i) const {
+    return many_ ? static_cast<bool>(many_given_[i]) : (given_ >> i & 1) != 0;
+  }
+  void SetGiven(size_t i) {
+    if (many_) {
+      many_given_[i] = true;
+    } else {
+      given_ |= uint32_t{1} << i;
+    }
+  }
   std::span<const Any> all() { return {values(), size_}; }
 
   bool requires_grad = false;  // the result of a creation
 
  private:
-  Any* values() { return reinterpret_cast<Any*>(storage_); }
+  Any* values() { return many_ ? many_.get() : reinterpret_cast<Any*>(storage_); }
 
   const size_t size_;
+  std::unique_ptr<Any[]> many_;
+  std::vector<bool> many_given_;
   uint32_t given_ = 0;
-  alignas(Any) std::byte storage_[kMaxArguments * sizeof(Any)];
+  alignas(Any) std::byte storage_[kFewArguments * sizeof(Any)];
 };
 
 /// How strictly arguments are taken: first as they are, then with the liberties of PyTorch.
@@ -499,9 +516,6 @@ PyObject* FindOp(const std::string& name) {
   if (found != Functions().end()) return found->second;
   std::vector<const OpDef*> overloads = op_registry::Overloads(name);
   if (overloads.empty()) return nullptr;
-  for (const OpDef* op : overloads) {
-    if (op->info().schema.arguments().size() > kMaxArguments) return nullptr;
-  }
   return Functions()[name] = NewOp(name);
 }
 

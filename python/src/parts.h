@@ -15,6 +15,12 @@ void AddSettings(nb::module_& module);
 void AddOptim(nb::module_& module);
 /// Programs, delegates and array functions.
 void AddJit(nb::module_& module);
+/// Branches and loops.
+void AddControl(nb::module_& module);
+/// Distributions.
+void AddDistributions(nb::module_& module);
+/// Calls of modules, and what quantisation needs.
+void AddModules(nb::module_& module);
 /// Sparse tensors.
 void AddSparse(nb::module_& module);
 /// Safetensors.

@@ -9,6 +9,7 @@
 #include <optional>
 #include <set>
 #include <string_view>
+#include <tuple>
 #include <unordered_map>
 #include <utility>
 
@@ -16,6 +17,7 @@
 #include "base/never_destroyed.h"
 #include "base/of_thread.h"
 #include "hammock/caller_scope.h"
+#include "hammock/foreign_call.h"
 
 namespace hammock {
 
@@ -36,10 +38,12 @@ struct Table {
   std::mutex mutex;
   std::deque<std::string> records{""};  // by id
   std::unordered_map<std::string, LocationId> ids;
-  std::map<std::pair<const void*, uint32_t>, LocationId> foreign_ids;  // by code and instruction
-  std::unordered_map<LocationId, ForeignPlace> foreign;                // whose records are not made
-  std::unordered_map<std::string, std::string> files;  // by place, as the compiler named them
-  std::set<std::string> frames;                        // never removed: threads point to them
+  // By code, instruction and frames.
+  std::map<std::tuple<const void*, uint32_t, ForeignFrames>, LocationId> foreign_ids;
+  std::unordered_map<LocationId, ForeignCall> foreign;     // whose records are not made
+  std::unordered_map<std::string, std::string> files;      // by place, as the compiler named them
+  std::unordered_map<std::string, std::string> functions;  // by place, of other languages
+  std::set<std::string> frames;                            // never removed: threads point to them
 };
 Table& table() {
   static auto& instance = NeverDestroyed<Table>();
@@ -243,20 +247,33 @@ inline LocationId Intern(const Location& at, const char* op) {
 LocationId InternLocation(const Location& at) { return Intern(at, ""); }
 
 LocationId InternLocation(const ForeignPlace& place) {
+  return InternLocation(ForeignCall{.place = place});
+}
+
+LocationId InternLocation(const ForeignCall& call) {
   std::lock_guard lock(table().mutex);
   auto next = static_cast<LocationId>(table().records.size());
-  auto [entry, added] = table().foreign_ids.try_emplace({place.code, place.instruction}, next);
+  auto [entry, added] =
+      table().foreign_ids.try_emplace({call.place.code, call.place.instruction, call.frames}, next);
   if (added) {
     table().records.emplace_back();
-    table().foreign.emplace(next, place);
+    table().foreign.emplace(next, call);
   }
   return entry->second;
 }
 
+ForeignFrames InternFrames(ForeignFrames outer, const std::string& label,
+                           const std::string& called_at) {
+  std::string text = outer ? *outer : "";
+  text.append(1, kSeparator).append(label).append(1, kSeparator).append(called_at);
+  std::lock_guard lock(table().mutex);
+  return &*table().frames.insert(std::move(text)).first;
+}
+
 namespace {
 
-/// The place of a record that is not made yet.
-std::optional<ForeignPlace> UnreadPlace(LocationId id) {
+/// The call of a record whose text is not made yet.
+std::optional<ForeignCall> UnreadCall(LocationId id) {
   std::lock_guard lock(table().mutex);
   auto entry = table().foreign.find(id);
   if (entry == table().foreign.end()) return std::nullopt;
@@ -266,11 +283,12 @@ std::optional<ForeignPlace> UnreadPlace(LocationId id) {
 }  // namespace
 
 std::string LocationRecord(LocationId id) {
-  if (std::optional<ForeignPlace> place = UnreadPlace(id)) {
-    ForeignPlace::Line line = place->lookup(place->code, place->instruction);
+  if (std::optional<ForeignCall> call = UnreadCall(id)) {
+    ForeignPlace::Line line = call->place.lookup(call->place.code, call->place.instruction);
     std::string text = PlaceText(line.path, line.number);
     std::lock_guard lock(table().mutex);
-    table().records[id] = text;
+    if (call->function) table().functions.try_emplace(text, call->function);
+    table().records[id] = call->frames ? text + *call->frames : text;
     table().foreign.erase(id);
   }
   std::lock_guard lock(table().mutex);
@@ -392,7 +410,17 @@ std::vector<ModuleFrame> FramesOf(LocationId id) {
 
 std::string ModulePath(LocationId id) { return PathOf(FramesOf(id)); }
 
-std::string WhereText(LocationId id) { return Where(LocationText(id), ModulePath(id)); }
+std::string WhereText(LocationId id) {
+  const std::string path = ModulePath(id), function = path.empty() ? FunctionName(id) : "";
+  return Where(LocationText(id), function.empty() ? path : function + "()");
+}
+
+std::string FunctionName(LocationId id) {
+  const std::string place = LocationText(id);
+  std::lock_guard lock(table().mutex);
+  auto found = table().functions.find(place);
+  return found == table().functions.end() ? "" : found->second;
+}
 
 std::string CurrentWhere() {
   if (tls_location) return WhereText(tls_location);

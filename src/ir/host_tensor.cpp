@@ -21,6 +21,7 @@ constinit config::Option<bool> config::kCheckBorrowed({
     .default_value = false,
     .doc = "Raise where memory that a tensor borrowed (BorrowedMemory) is not what it was when a "
            "step or a read uses it; compares a checksum each time.",
+    .old_name = "check_imports",
 });
 namespace {
 

@@ -23,8 +23,9 @@ def test_examples_of_pages_run(page, capsys):
         exec(compile(block, f"{page}, block {number}", "exec"), names)
 
 
-@pytest.mark.parametrize("name", ["hammock", "hammock._autograd", "hammock._compile", "hammock._custom", "hammock._numbers", "hammock._vmap",
-                                  "hammock.array_api", "hammock.fft", "hammock.io", "hammock.jit", "hammock.nn.module", "hammock.nn.stateless"])
+@pytest.mark.parametrize("name", ["hammock", "hammock._autograd", "hammock._compile", "hammock._control", "hammock._custom", "hammock._numbers", "hammock._vmap",
+                                  "hammock.array_api", "hammock.distributions", "hammock.fft", "hammock.io", "hammock.jit", "hammock.nn.module", "hammock.nn.quantize",
+                                  "hammock.nn.stateless"])
 def test_docstrings_run(name):
     module = importlib.import_module(name)
     result = doctest.testmod(module, extraglobs={"hm": hammock})

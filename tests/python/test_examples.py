@@ -51,14 +51,30 @@ def test_fine_tuning_of_pytorchs_weights(monkeypatch):
     assert after < before
 
 
-def test_notebook_runs_and_draws(tmp_path):
+def kinds(notebook):
+    """What each cell shows: texts, tables and pictures, not what is in them."""
+    return [[(output.output_type, sorted(output.get("data", {}))) for output in cell.outputs]
+            for cell in notebook.cells if cell.cell_type == "code"]
+
+
+def test_notebook_runs_and_shows_what_is_stored(tmp_path):
     nbformat, nbclient = pytest.importorskip("nbformat"), pytest.importorskip("nbclient")
     pytest.importorskip("ipykernel")
-    notebook = nbformat.read(FOLDER / "tour.ipynb", as_version=4)
-    nbclient.NotebookClient(notebook, timeout=300, kernel_name="python3").execute(cwd=str(tmp_path))
+    path = FOLDER / "tour.ipynb"
+    stored, notebook = nbformat.read(path, as_version=4), nbformat.read(path, as_version=4)
+    client = nbclient.NotebookClient(notebook, timeout=300, kernel_name="python3", record_timing=False)
+    client.execute(cwd=str(tmp_path))
     shown = [output for cell in notebook.cells if cell.cell_type == "code" for output in cell.outputs]
-    assert any("image/svg+xml" in output.get("data", {}) for output in shown)
     assert not any(output.output_type == "error" for output in shown)
+    if os.environ.get("UPDATE_DOCS"):
+        notebook.metadata = stored.metadata
+        nbformat.write(notebook, path)
+        stored = notebook
+    assert kinds(stored) == kinds(notebook), "run it anew: UPDATE_DOCS=1 tests/python/run.sh build -k notebook"
+    pictures = [output["data"]["image/svg+xml"] for cell in stored.cells if cell.cell_type == "code"
+                for output in cell.outputs if "image/svg+xml" in output.get("data", {})]
+    assert pictures and all(picture.startswith("<svg") and "<polyline" in picture for picture in pictures)
+    assert [cell.execution_count for cell in stored.cells if cell.cell_type == "code"] == list(range(1, len(kinds(stored)) + 1))
 
 
 @pytest.mark.parametrize("checker", ["mypy", "pyright"])

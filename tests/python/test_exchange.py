@@ -59,6 +59,7 @@ def test_a_change_of_shared_memory_is_found():
     w[0] = 5
     with pytest.raises(ValueError, match="test_exchange.py"):
         y.tolist()
+    assert hm.config.get("check_imports") == "true"  # its name in other texts
 
 
 def test_exports_are_read_only_and_keep_their_values():
@@ -173,6 +174,50 @@ def test_torch_both_ways():
     assert hm.to_torch(hm.ones(2, dtype=hm.bfloat16)).dtype == torch.bfloat16
     assert hm.from_torch(torch.ones(2, requires_grad=True)).tolist() == [1, 1]
     assert hm.tensor(torch.ones(2)).tolist() == [1, 1]
+
+
+def test_torch_with_dtypes_and_devices():
+    torch = pytest.importorskip("torch")
+    t = torch.tensor([[1.5, 2.5], [3.5, 4.5]])
+    for dtype in (torch.float64, hm.float64, "float64"):
+        assert hm.from_torch(t, dtype=dtype).dtype is hm.float64
+        assert hm.to_torch(hm.tensor([1.5]), dtype=dtype).dtype == torch.float64
+    assert hm.from_torch(t, dtype=int).tolist() == [[1, 2], [3, 4]]
+    x = hm.from_torch(t, dtype=hm.bfloat16, device="reference")
+    assert x.dtype is hm.bfloat16 and str(x.device) == "reference:0" and x.tolist() == t.tolist()
+    back = hm.to_torch(x, dtype=torch.float16, device="cpu")
+    assert back.dtype == torch.float16 and torch.equal(back, t.half())
+    assert hm.to_torch(x, device="meta").device.type == "meta"
+    with pytest.raises(TypeError, match="float8_e8m0fnu"):
+        hm.from_torch(t, dtype=torch.float8_e8m0fnu)
+    with pytest.raises(TypeError, match="dtype must be a dtype"):
+        hm.to_torch(hm.ones(2), dtype=torch.Tensor)
+    with pytest.raises(TypeError, match="takes a torch.Tensor, not Tensor"):
+        hm.from_torch(hm.ones(2))
+    with pytest.raises(TypeError, match="takes a hammock.Tensor"):
+        hm.to_torch(t)
+
+
+def test_torch_without_a_copy():
+    torch = pytest.importorskip("torch")
+    t = torch.ones(4)
+    x = hm.from_torch(t, dtype=torch.float32, device="cpu", copy=False) * 2
+    assert x.tolist() == [2, 2, 2, 2]
+    y = hm.tensor([1.0, 2.0]) * 3
+    assert hm.to_torch(y, dtype=hm.float32, device="cpu", copy=False).tolist() == [3, 6]
+    for kwargs, why in (({"dtype": hm.float64}, "float64"), ({"device": "reference"}, "reference:0")):
+        with pytest.raises(ValueError, match=f"copy=False.*{why}"):
+            hm.from_torch(t, copy=False, **kwargs)
+    for kwargs, why in (({"dtype": torch.float64}, "float64"), ({"device": "meta"}, "meta")):
+        with pytest.raises(ValueError, match=f"copy=False.*{why}"):
+            hm.to_torch(y, copy=False, **kwargs)
+    with pytest.raises(ValueError, match="the tensor is on reference:0"):
+        hm.to_torch(y.to("reference"), copy=False)
+    with pytest.raises(ValueError, match="the tensor is on meta"):
+        hm.from_torch(t.to("meta"), copy=False)
+    with pytest.raises(ValueError, match="conjugated"):
+        hm.from_torch(torch.ones(2, dtype=torch.complex64).conj(), copy=False)
+    assert hm.from_torch(torch.tensor([1 + 2j]).conj()).tolist() == [1 - 2j]
 
 
 def test_jax_both_ways():

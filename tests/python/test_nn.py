@@ -287,3 +287,25 @@ def test_loaders_with_worker_processes():
     for _ in range(2):
         assert [batch["y"].tolist() for batch in loader] == [[0, 1, 4, 9], [16, 25, 36, 49], [64, 81]]
     loader.close()
+
+
+def test_hooks_before_and_after_calls():
+    net, seen = nn.Sequential(nn.Linear(2, 2)), []
+    x = hm.ones(1, 2)
+    plain = net(x)
+    before = net[0].register_forward_pre_hook(lambda module, args: seen.append((module, args)))
+    zeroed = net[0].register_forward_pre_hook(lambda module, args: args[0] * 0)  # not a tuple: the only argument
+    after = net[0].register_forward_hook(lambda module, args, result: result + args[0])
+    assert net(x).tolist() == [net[0].bias.tolist()]
+    assert seen == [(net[0], (x,))]
+    for handle in (before, zeroed, after):
+        handle.remove()
+    assert net(x).tolist() == plain.tolist() and len(seen) == 1
+    with nn.Linear(2, 2).register_forward_pre_hook(lambda module, args: None):
+        pass
+
+    class Counts(nn.Sequential):  # a call of its own, around that of Module
+        def __call__(self, x):
+            return super().__call__(x) + 1
+
+    assert Counts(nn.Identity())(x).tolist() == [[2, 2]]

@@ -29,7 +29,7 @@ def test_errors_name_the_python_line():
 
     with pytest.raises(ValueError) as raised:
         fails()
-    assert raised.value.where == f"test_process.py:{line_of(fails)}" and raised.value.code == "HM0002"
+    assert raised.value.where == f"test_process.py:{line_of(fails)} in fails()" and raised.value.code == "HM0002"
     assert "inner sizes differ" in raised.value.message
 
 
@@ -44,7 +44,7 @@ def test_late_errors_name_the_line_of_the_op():
     for _ in range(2):  # every time
         with pytest.raises(IndexError) as raised:
             y.tolist()
-        assert raised.value.where == f"test_process.py:{line_of(fails)}"
+        assert raised.value.where == f"test_process.py:{line_of(fails)} in fails()"
 
 
 def test_layers_name_the_line_of_their_caller():
@@ -55,7 +55,122 @@ def test_layers_name_the_line_of_their_caller():
 
     with pytest.raises(ValueError) as raised:
         fails()
-    assert raised.value.where == f"test_process.py:{line_of(fails)}"
+    assert raised.value.where == f"test_process.py:{line_of(fails)} in fails()"
+
+
+class Block(hm.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = hm.nn.Linear(2, 2)
+
+    def forward(self, x):
+        return self.linear(x)
+
+
+class Net(hm.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.encoder = hm.nn.Sequential(Block(), hm.nn.ReLU(), Block())
+
+    def forward(self, x, late=None):
+        y = self.encoder(x)
+        return y if late is None else self.encoder[2].linear.weight[late]
+
+
+def where_of(call, error=ValueError):
+    with pytest.raises(error) as raised:
+        call()
+    return raised.value.where
+
+
+def test_errors_name_the_module():
+    net, line = Net(), line_of(Block.forward)
+    net.encoder[2].linear = hm.nn.Linear(3, 2)
+    for _ in range(2):
+        assert where_of(lambda: net(hm.ones(1, 2))) == f"test_process.py:{line} in encoder.2.linear"
+    assert str(pytest.raises(ValueError, net, hm.ones(1, 2)).value).endswith(f"[at test_process.py:{line} in encoder.2.linear] (HM0002)")
+    assert where_of(lambda: net.encoder[2](hm.ones(1, 2))) == f"test_process.py:{line} in linear"
+    # After a failed call no module is open.
+    assert " in " not in where_of(lambda: hm.ones(2).view(3))
+
+
+def test_late_errors_name_the_module():
+    class Rows(hm.nn.Module):
+        def forward(self, x, index):
+            return x[index] * 2
+
+    class Outer(hm.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.rows = hm.nn.ModuleList([Rows(), Rows()])
+
+        def forward(self, x, index):
+            return self.rows[1](x, index) + 1
+
+    y = Outer()(hm.arange(4), hm.tensor([9]))
+    assert where_of(y.tolist, IndexError) == f"test_process.py:{line_of(Rows.forward)} in rows.1"
+
+
+def test_names_of_modules_are_those_of_the_call():
+    block = Block()
+    block.linear = hm.nn.Linear(3, 2)
+
+    def where(module):
+        return where_of(lambda: module(hm.ones(1, 2))).split(" in ")[1]
+
+    blocks = hm.nn.Module()
+    blocks.list = hm.nn.ModuleList([block, Block()])
+    blocks.forward = lambda x: block(x)
+    assert where(blocks) == "list.0.linear"
+    blocks.list[1], blocks.list[0] = block, Block()  # moved
+    assert where(blocks) == "list.1.linear"
+    blocks.alone = block
+    assert where(blocks) == "alone.linear"
+    del blocks.alone
+    assert where(blocks) == "list.1.linear"
+    for _ in range(300):  # objects of other names at the same addresses
+        first, second = hm.nn.Module(), hm.nn.Module()
+        first.a, second.b = hm.nn.Linear(3, 2), hm.nn.Linear(3, 2)
+        first.forward, second.forward = (lambda x, f=first: f.a(x)), (lambda x, s=second: s.b(x))
+        assert where(first) == "a" and where(second) == "b"
+        del first, second
+
+    class Loose(hm.nn.Module):  # calls what is not below it
+        def forward(self, x):
+            return block(x)
+
+    assert where(Loose()) == "linear"
+
+
+def test_modules_of_threads_and_generators_are_their_own():
+    class Sleeps(hm.nn.Module):
+        def forward(self, x):
+            time.sleep(0.05)
+            return x.view(7)
+
+    class Holds(hm.nn.Module):
+        def __init__(self, name):
+            super().__init__()
+            self.add_module(name, Sleeps())
+
+        def forward(self, x):
+            return next(iter(self.children()))(x)
+
+    seen = {}
+
+    def call(name):
+        seen[name] = where_of(lambda: Holds(name)(hm.ones(2)))
+
+    threads = [threading.Thread(target=call, args=(f"name{i}",)) for i in range(4)]
+    [thread.start() for thread in threads]
+    [thread.join() for thread in threads]
+    assert all(where.endswith(f" in {name}") for name, where in seen.items()) and len(seen) == 4
+
+    class Lazy(hm.nn.Module):
+        def forward(self, x):
+            yield x.view(7)
+
+    assert where_of(lambda: next(Lazy()(hm.ones(2)))).endswith(" in forward()")  # the call is over
 
 
 def test_lambdas_comprehensions_and_generators_have_lines():

@@ -7,9 +7,11 @@
 #include <fstream>
 #include <sstream>
 
+#include "base/location_scope.h"
 #include "hammock/config.h"
 #include "hammock/data.h"
 #include "hammock/distributions.h"
+#include "hammock/foreign_call.h"
 #include "hammock/jit/compile_ahead.h"
 #include "hammock/profile.h"
 #include "runtime/runtime.h"
@@ -671,6 +673,31 @@ TEST_F(ErrorLines, ForeignPlacesAreLookedUpWhenShown) {
   EXPECT_TRUE(Contains(y.summary(), "from add at train.py:12"));
   EXPECT_TRUE(Contains(TextOf([&] { a.view({7}); }), "[at train.py:12]"));
   EXPECT_EQ(lookups, 1);
+}
+
+TEST_F(ErrorLines, ForeignCallsHaveThePathOfAModuleElseTheFunction) {
+  static const char code = 0;
+  auto lookup = [](const void*, uint32_t) {
+    return ForeignPlace::Line{"/home/someone/net.py", 12};
+  };
+  const ForeignPlace place{lookup, &code, 2};
+  ForeignFrames net = InternFrames(nullptr, "top(Net)::forward", "train.py:3");
+  ForeignFrames layer = InternFrames(net, "encoder.2(Block)::forward", "net.py:9");
+  EXPECT_EQ(InternFrames(nullptr, "top(Net)::forward", "train.py:3"), net);
+  LocationId inside = InternLocation(ForeignCall{place, layer, "forward"});
+  EXPECT_NE(InternLocation(ForeignCall{place, net, "forward"}), inside);
+  {
+    LocationScope scope(inside);
+    EXPECT_TRUE(Contains(TextOf([&] { a.view({7}); }), "[at net.py:12 in encoder.2]"));
+  }
+  EXPECT_EQ(FunctionName(inside), "forward");
+  std::vector<ModuleFrame> frames = FramesOf(inside);
+  ASSERT_EQ(frames.size(), 2u);
+  EXPECT_EQ(frames[1], (ModuleFrame{"encoder.2(Block)::forward", "net.py:9"}));
+  LocationId alone = InternLocation(ForeignCall{.place = place, .function = "forward"});
+  EXPECT_EQ(WhereText(alone), "net.py:12 in forward()");
+  EXPECT_EQ(LocationText(alone), "net.py:12");
+  EXPECT_EQ(FunctionName(0), "");
 }
 
 TEST_F(ErrorLines, ModulesEnterNoKey) {

@@ -45,6 +45,14 @@ from .norm import (
     RMSNorm as RMSNorm,
 )
 from .pooling import *  # noqa: F403
+from .quantize import (
+    ByteConv as ByteConv,
+    ByteLinear as ByteLinear,
+    Calibration as Calibration,
+    MinMaxObserver as MinMaxObserver,
+    QuantizedLinear as QuantizedLinear,
+    quantize_ as quantize_,
+)
 from .recurrent import (
     GRU as GRU,
     GRUCell as GRUCell,

@@ -61,7 +61,7 @@ class ModuleList(Module):
         return ModuleList(modules[index]) if isinstance(index, slice) else modules[index]
 
     def __setitem__(self, index, module):
-        self._modules[str(range(len(self))[index])] = module
+        self._replace_module(str(range(len(self))[index]), module)
 
 
 class ModuleDict(Module):
@@ -76,7 +76,7 @@ class ModuleDict(Module):
         return self._modules[name]
 
     def __setitem__(self, name, module):
-        self._modules[name] = module
+        self._replace_module(name, module)
 
     def __len__(self):
         return len(self._modules)

@@ -1,6 +1,6 @@
 """Module: a tree of parameters, buffers and submodules, registered by assigning them to attributes."""
 
-import collections
+from typing import TYPE_CHECKING, Any
 
 import hammock as hm
 
@@ -35,12 +35,12 @@ class Module:
     """
 
     training = True
+    _hooks = None  # or a _Hooks
 
     def __init__(self):
         for name in ("_parameters", "_buffers", "_modules"):
             object.__setattr__(self, name, {})
         object.__setattr__(self, "_transient", set())  # buffers that are no part of the state
-        object.__setattr__(self, "_hooks", collections.OrderedDict())
         object.__setattr__(self, "training", True)
 
     # ---- Attributes
@@ -59,6 +59,7 @@ class Module:
         elif isinstance(value, Module):
             self._forget(name)
             modules[name] = value
+            _hammock.module_tree_changed()
         elif name in parameters:
             if value is not None:
                 raise hm.TypeError(f"'{name}' is a parameter: assign a Parameter or None, not {type(value).__name__}")
@@ -88,6 +89,7 @@ class Module:
         for table in (self._parameters, self._buffers, self._modules):
             if name in table:
                 del table[name]
+                _hammock.module_tree_changed()
                 return
         object.__delattr__(self, name)
 
@@ -109,7 +111,11 @@ class Module:
 
     def register_module(self, name, module):
         self._check_name(name)
+        self._replace_module(name, module)
+
+    def _replace_module(self, name, module):
         self._modules[name] = module
+        _hammock.module_tree_changed()
 
     add_module = register_module
 
@@ -126,21 +132,37 @@ class Module:
     def forward(self, *args, **kwargs):
         raise NotImplementedError(f"{type(self).__name__} has no forward")
 
-    def __call__(self, *args, **kwargs):
+    if TYPE_CHECKING:  # below, in C: ops and errors know the path of the module
+
+        def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
+
+    def _call_hooked(self, *args, **kwargs):
+        for hook in list(self._hooks.before.values()):
+            replaced = hook(self, args)
+            if replaced is not None:
+                args = replaced if isinstance(replaced, tuple) else (replaced,)
         result = self.forward(*args, **kwargs)
-        if self._hooks:
-            for hook in list(self._hooks.values()):
-                replaced = hook(self, args, result)
-                result = result if replaced is None else replaced
+        for hook in list(self._hooks.after.values()):
+            replaced = hook(self, args, result)
+            result = result if replaced is None else replaced
         return result
 
     def register_forward_hook(self, hook):
         """Calls `hook(module, args, result)` after each call; what it returns, if anything, replaces the result."""
+        return self._register_hook("after", hook)
+
+    def register_forward_pre_hook(self, hook):
+        """Calls `hook(module, args)` before each call; what it returns, if anything, replaces the arguments."""
+        return self._register_hook("before", hook)
+
+    def _register_hook(self, when, hook):
         from .._tensor import RemovableHandle
 
-        key = object()
-        self._hooks[key] = hook
-        return RemovableHandle(lambda: self._hooks.pop(key, None))
+        if self._hooks is None:
+            object.__setattr__(self, "_hooks", _Hooks())
+        table, key = getattr(self._hooks, when), object()
+        table[key] = hook
+        return RemovableHandle(lambda: table.pop(key, None))
 
     # ---- The tree
 
@@ -304,6 +326,16 @@ class Module:
         if not lines:
             return f"{type(self).__name__}({extra})"
         return f"{type(self).__name__}({extra}\n  " + "\n  ".join(lines) + "\n)"
+
+
+_hammock.set_module_call(Module)
+
+
+class _Hooks:
+    """Functions that are called before and after `forward`, in the order of their registration."""
+
+    def __init__(self):
+        self.before, self.after = {}, {}
 
 
 def _as_tensor(value):
