@@ -1,4 +1,5 @@
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -19,6 +20,11 @@ class OnnxLoad : public ::testing::Test {
     if (!why_absent().empty()) GTEST_SKIP() << why_absent();
   }
 };
+
+/// Tests may run at the same time, in several processes.
+std::string TempPath(const std::string& name) {
+  return fmt::format("{}{}_{}", ::testing::TempDir(), getpid(), name);
+}
 
 Tensor Call(Module& module, const std::vector<Any>& args) {
   return module.run_method("forward", args).ToTensor();
@@ -60,7 +66,7 @@ TEST_F(OnnxLoad, SymbolicDimsAreFreeInTheGraph) {
   const GraphBody& body = module->graph_body("forward");
   EXPECT_EQ(body.graph->dim_params.size(), 1u);
   EXPECT_EQ(Call(*module, {ones({7, 4})}).sizes(), (Dims{7, 3}));
-  std::string path = ::testing::TempDir() + "onnx_linear.hmk";
+  std::string path = TempPath("onnx_linear.hmk");
   save_module(*module, path);
   ModulePtr again = load_module(path);
   EXPECT_EQ(Call(*again, {ones({3, 4})})[2].to_vector<float>(), (std::vector<float>{23, 0, 30}));
@@ -188,7 +194,7 @@ TEST_F(OnnxLoad, OneErrorListsAllMissingOperators) {
 }
 
 TEST_F(OnnxLoad, ExternalDataIsMapped) {
-  std::string folder = ::testing::TempDir() + "onnx_external";
+  std::string folder = TempPath("onnx_external");
   std::filesystem::create_directories(folder);
   format::Model model = Linear();
   format::Tensor& weight = model.graph.initializers[0];
@@ -206,7 +212,7 @@ TEST_F(OnnxLoad, ExternalDataIsMapped) {
 /// The file has a hole: it takes no room, and only the rows that are gathered are read.
 TEST_F(OnnxLoad, ModelsOfMoreThanTwoGigabytes) {
   constexpr int64_t kColumns = 1 << 16, kRows = 9 << 10;  // 2.25 GiB
-  std::string folder = ::testing::TempDir() + "onnx_large";
+  std::string folder = TempPath("onnx_large");
   std::filesystem::create_directories(folder);
   {
     std::ofstream data(folder + "/weights.bin", std::ios::binary);

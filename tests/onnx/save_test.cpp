@@ -1,4 +1,5 @@
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cmath>
 #include <filesystem>
@@ -17,6 +18,9 @@ class OnnxSave : public ::testing::Test {
  protected:
   void SetUp() override {
     if (!why_absent().empty()) GTEST_SKIP() << why_absent();
+    // Tests may run at the same time, each in a process of its own.
+    const auto* test = ::testing::UnitTest::GetInstance()->current_test_info();
+    path_ = fmt::format("{}onnx_{}_{}.onnx", ::testing::TempDir(), test->name(), getpid());
   }
   void TearDown() override { std::filesystem::remove(path_); }
 
@@ -39,7 +43,7 @@ class OnnxSave : public ::testing::Test {
     Compare(actual, expected);
   }
 
-  std::string path_ = ::testing::TempDir() + "onnx_saved.onnx";
+  std::string path_;
 
  private:
   static void Compare(const Any& actual, const Any& expected) {
