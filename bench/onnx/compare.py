@@ -79,7 +79,7 @@ def starts(program, folder, batch):
         subprocess.run(command, capture_output=True, env=os.environ | cache)
         cached = measure(command, **cache)
         archive = work + "/model.hmk"
-        dims = [word for name in symbolic_dims(folder) for word in ("--dim", f"{name}={batch}")]
+        dims = [word for name, size in symbolic_dims(folder, batch).items() for word in ("--dim", f"{name}={size}")]
         done = subprocess.run([str(tool), "compile", str(folder / "model.onnx"), "-o", archive, *dims],
                               capture_output=True, text=True)
         if done.returncode != 0:
@@ -88,13 +88,20 @@ def starts(program, folder, batch):
     return start_of(cached), start_of(compiled)
 
 
-def symbolic_dims(folder):
-    """Names of the first dims of inputs."""
+def symbolic_dims(folder, batch):
+    """The size of each symbolic dim, as recorded; a first dim is a batch."""
     import onnx
 
     graph = onnx.load(str(folder / "model.onnx"), load_external_data=False).graph
-    dims = [given.type.tensor_type.shape.dim for given in graph.input]
-    return sorted({each[0].dim_param for each in dims if each and each[0].dim_param})
+    weights = {each.name for each in graph.initializer}
+    dims = {}
+    for i, given in enumerate(each for each in graph.input if each.name not in weights):
+        tensor = onnx.TensorProto()
+        tensor.ParseFromString((folder / "test_data_set_0" / f"input_{i}.pb").read_bytes())
+        for at, (dim, size) in enumerate(zip(given.type.tensor_type.shape.dim, tensor.dims)):
+            if dim.dim_param:
+                dims[dim.dim_param] = size * batch if at == 0 else size
+    return dims
 
 
 SYSTEM = ("ld-linux", "libc.", "libm.", "libdl.", "libpthread.", "librt.", "libgcc_s.", "libstdc++.", "linux-vdso")

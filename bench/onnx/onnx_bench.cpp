@@ -66,7 +66,8 @@ int main(int count, char** arguments) try {
   Replayed replayed(forward, {*net}, Location::current());
   std::vector<TensorArg> args(inputs.begin(), inputs.end());
   auto run = [&] {
-    for (const Tensor& y : replayed.Call(args)) y.host();
+    // A delegate runs what was compiled, and cannot be captured.
+    for (const Tensor& y : count > 3 ? forward(inputs) : replayed.Call(args)) y.host();
   };
   start = Clock::now();
   run();
