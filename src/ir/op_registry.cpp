@@ -17,20 +17,34 @@ namespace hammock {
 
 namespace {
 
+/// Records are parsed when they are first used, in-tree ones by themselves: a program uses few of
+/// them. Names are listed when one is looked up.
 class Registry {
  public:
-  void Add(const OpDef& def) {
+  const OpInfo& Parse(const OpDef& def, size_t id) {
     std::unique_ptr<OpInfo> info = MakeOpInfo(def);
     std::unique_lock lock(mutex_);
-    auto [entry, added] = by_name_.try_emplace(info->name, &def);
+    return Publish(def, std::move(info), id);
+  }
+
+  void Add(const OpDef& def) {
+    std::unique_ptr<OpInfo> info;
+    if (!def.registered.load(std::memory_order_acquire)) info = MakeOpInfo(def);
+    std::unique_lock lock(mutex_);
+    const OpInfo& shown = info ? *info : *def.registered.load(std::memory_order_acquire);
+    const size_t id = by_name_.size();
+    auto [entry, added] = by_name_.try_emplace(shown.name, &def);
     if (!added) {
       Throw(ErrorCode::kDuplicateRegistration, "register: {} is already registered as {}",
-            info->name, entry->second->info().schema.to_string());
+            shown.name, entry->second->info().schema.to_string());
     }
-    info->id = static_cast<uint32_t>(infos_.size());
-    overloads_[info->schema.name()].push_back(&def);
-    def.registered.store(info.get(), std::memory_order_release);
-    infos_.push_back(std::move(info));
+    overloads_[shown.schema.name()].push_back(&def);
+    Publish(def, std::move(info), id);
+  }
+
+  size_t names() const {
+    std::shared_lock lock(mutex_);
+    return by_name_.size();
   }
 
   const OpDef* Find(std::string_view full_name) const {
@@ -53,6 +67,15 @@ class Registry {
   }
 
  private:
+  /// The first thread that parsed a record publishes it.
+  const OpInfo& Publish(const OpDef& def, std::unique_ptr<OpInfo> info, size_t id) {
+    if (const OpInfo* known = def.registered.load(std::memory_order_acquire)) return *known;
+    info->id = static_cast<uint32_t>(id);
+    def.registered.store(info.get(), std::memory_order_release);
+    infos_.push_back(std::move(info));
+    return *infos_.back();
+  }
+
   mutable std::shared_mutex mutex_;
   std::map<std::string, const OpDef*, std::less<>> by_name_;
   std::map<std::string, std::vector<const OpDef*>, std::less<>> overloads_;
@@ -65,14 +88,14 @@ Registry& Instance() {
   return registry;
 }
 
-// The registry with the in-tree records in it.
+// The registry with the names of the in-tree records in it. Their numbers are their positions, in
+// every process, as they are part of keys.
 Registry& Filled() {
   static std::once_flag once;
   std::call_once(once, [] {
-    for (const OpDef* def : ops::InTreeOps()) {
-      // Set when an earlier attempt failed at a later record.
-      if (!def->registered.load(std::memory_order_acquire)) Instance().Add(*def);
-    }
+    std::span<const OpDef* const> all = ops::InTreeOps();
+    // An earlier attempt may have failed at a later record.
+    for (size_t i = Instance().names(); i < all.size(); ++i) Instance().Add(*all[i]);
   });
   return Instance();
 }
@@ -105,13 +128,13 @@ std::string OpSuggestion(std::string_view name) {
 }
 
 const OpInfo& OpDef::InitInfo() const {
-  Filled();
-  const OpInfo* info = registered.load(std::memory_order_acquire);
-  if (!info) {
+  std::span<const OpDef* const> all = ops::InTreeOps();
+  auto found = std::ranges::find(all, this);
+  if (found == all.end()) {
     Throw(ErrorCode::kNotRegistered, "the op record \"{}\" is used before it is registered",
           schema);
   }
-  return *info;
+  return Instance().Parse(*this, static_cast<size_t>(found - all.begin()));
 }
 
 namespace op_registry {

@@ -23,15 +23,10 @@ constexpr char kHammock[] = "hammock";
 /// The graph at sizes: one sample where these are fixed, else enough to tell how others follow.
 std::vector<Graph> SamplesOf(const Graph& graph) {
   if (graph.dim_params.empty()) return {graph};
+  std::vector<int64_t> sizes;
+  for (const DimParam& param : graph.dim_params) sizes.push_back(param.value);
   std::vector<Graph> samples;
-  for (int64_t sample = 0; sample < 3; ++sample) {
-    std::vector<int64_t> sizes;
-    for (const DimParam& param : graph.dim_params) {
-      int64_t growth = 1 + static_cast<int64_t>(sizes.size());  // no two params grow alike
-      sizes.push_back(param.value * (1 + sample * growth));
-    }
-    samples.push_back(AtSizes(graph, sizes));
-  }
+  for (const auto& sample : SampleSizes(sizes)) samples.push_back(AtSizes(graph, sample));
   return samples;
 }
 

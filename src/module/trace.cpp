@@ -164,33 +164,62 @@ GraphBody TraceAt(Module& self, const Method& method, const std::vector<Any>& ar
   return body;
 }
 
-/// The arguments with other sizes in their free dims.
-std::vector<Any> Resized(const FunctionSchema& schema, std::vector<Any> args,
-                         const std::vector<FreeDim>& free_dims) {
-  std::map<std::string, std::pair<int64_t, int64_t>> sizes;  // by name: first, second
+/// Sizes of free dims by name, in the order in which names occur first.
+struct NamedSizes {
+  std::vector<std::string> names;
+  std::vector<int64_t> sizes;
+
+  size_t IndexOf(const std::string& name) const {
+    return static_cast<size_t>(std::ranges::find(names, name) - names.begin());
+  }
+};
+
+struct FreePlace {
+  int argument;
+  int dim;
+};
+
+FreePlace PlaceOf(const FunctionSchema& schema, const std::vector<Any>& args, const FreeDim& free) {
+  int index = schema.IndexOf(free.argument);
+  if (index < 0 || !args[index].IsTensor()) {
+    Throw(ErrorCode::kUnknownName, "trace: {} has no tensor argument '{}'", schema.name(),
+          free.argument);
+  }
+  return {index, WrapDim("trace", free.dim, args[index].ToTensor().dim())};
+}
+
+NamedSizes SizesOfFree(const FunctionSchema& schema, const std::vector<Any>& args,
+                       const std::vector<FreeDim>& free_dims) {
+  NamedSizes free_sizes;
   for (const FreeDim& free : free_dims) {
-    int index = schema.IndexOf(free.argument);
-    if (index < 0 || !args[index].IsTensor()) {
-      Throw(ErrorCode::kUnknownName, "trace: {} has no tensor argument '{}'", schema.name(),
-            free.argument);
-    }
-    Any& arg = args[index];
-    int64_t dim = WrapDim("trace", free.dim, arg.ToTensor().dim());
-    Dims dims = arg.ToTensor().sizes();
-    int64_t factor = 2 + static_cast<int64_t>(sizes.size());
-    auto [entry, added] = sizes.try_emplace(free.name, dims[dim], factor * dims[dim]);
-    if (dims[dim] < 2) {
+    const auto [argument, dim] = PlaceOf(schema, args, free);
+    const int64_t size = args[argument].ToTensor().size(dim);
+    if (size < 2) {
       Throw(ErrorCode::kValue,
             "trace: dim {} of '{}' has size {}: what is free needs examples of size 2 or more, "
             "since a size of 1 broadcasts",
-            dim, free.argument, dims[dim]);
+            dim, free.argument, size);
     }
-    bool resized_before = dims[dim] == entry->second.second && !added;
-    if (!resized_before && dims[dim] != entry->second.first) {
+    const size_t index = free_sizes.IndexOf(free.name);
+    if (index == free_sizes.names.size()) {
+      free_sizes.names.push_back(free.name);
+      free_sizes.sizes.push_back(size);
+    } else if (free_sizes.sizes[index] != size) {
       Throw(ErrorCode::kValue, "trace: free dims of the name '{}' have sizes {} and {}", free.name,
-            entry->second.first, dims[dim]);
+            free_sizes.sizes[index], size);
     }
-    dims[dim] = entry->second.second;
+  }
+  return free_sizes;
+}
+
+/// The arguments with other sizes in their free dims.
+std::vector<Any> Resized(const FunctionSchema& schema, std::vector<Any> args,
+                         const std::vector<FreeDim>& free_dims, const NamedSizes& sizes) {
+  for (const FreeDim& free : free_dims) {
+    const auto [argument, dim] = PlaceOf(schema, args, free);
+    Any& arg = args[argument];
+    Dims dims = arg.ToTensor().sizes();
+    dims[dim] = sizes.sizes[sizes.IndexOf(free.name)];
     arg = zeros(dims, arg.ToTensor().dtype(), arg.ToTensor().device());
   }
   return args;
@@ -234,15 +263,21 @@ GraphBody TraceMethod(Module& self, const Method& method, const std::vector<Any>
   std::vector<Any> args = NumbersAsTensors(method.schema, method.schema.Bind(examples, {}));
   GraphBody body = TraceAt(self, method, args, at);
   if (options.free_dims.empty()) return body;
-  std::vector<Any> resized = Resized(method.schema, args, options.free_dims);
-  GraphBody other = TraceAt(self, method, resized, at);
-  for (size_t i = 0; i < std::min(body.captures.size(), other.captures.size()); ++i) {
-    if (body.captures[i].random_blocks == other.captures[i].random_blocks) continue;
-    Throw<NotSupported>(ErrorCode::kNotSupported,
-                        "trace: {} draws random numbers whose count depends on a free dim",
-                        method.schema.name());
+  NamedSizes sizes = SizesOfFree(method.schema, args, options.free_dims);
+  std::vector<Graph> samples{*body.graph};
+  for (std::vector<int64_t>& sample : SampleSizes(sizes.sizes)) {
+    if (sample == sizes.sizes) continue;  // the examples themselves
+    std::vector<Any> resized =
+        Resized(method.schema, args, options.free_dims, {sizes.names, std::move(sample)});
+    GraphBody other = TraceAt(self, method, resized, at);
+    for (size_t i = 0; i < std::min(body.captures.size(), other.captures.size()); ++i) {
+      if (body.captures[i].random_blocks == other.captures[i].random_blocks) continue;
+      Throw<NotSupported>(ErrorCode::kNotSupported,
+                          "trace: {} draws random numbers whose count depends on a free dim",
+                          method.schema.name());
+    }
+    samples.push_back(*other.graph);
   }
-  const Graph samples[] = {*body.graph, *other.graph};
   std::string what = "trace: " + method.schema.name();
   Graph general = GeneralGraph(what, samples);
   if (general.dim_params.empty()) {

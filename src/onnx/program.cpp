@@ -320,6 +320,11 @@ Values Run::RunGraph(const format::Graph& graph, Scope& scope) {
   return outputs;
 }
 
+Values Run::RunPart(std::shared_ptr<const format::Graph> part, Scope& scope) {
+  bodies_.push_back(part);
+  return RunGraph(*part, scope);
+}
+
 namespace {
 
 /// The function's nodes with the attributes of the call in place.

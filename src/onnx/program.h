@@ -67,6 +67,8 @@ class Run {
 
   /// Runs a graph's nodes in a scope that has its inputs; returns the outputs.
   Values RunGraph(const format::Graph& graph, Scope& scope);
+  /// The same of some nodes of a graph, which live as long as the values that they compute.
+  Values RunPart(std::shared_ptr<const format::Graph> part, Scope& scope);
   Values RunFunction(const format::Function& function, const format::Node& node, Values inputs);
   /// A tensor of the trace in progress.
   Tensor TensorOf(const Value& value);
@@ -98,7 +100,8 @@ class Run {
   int trace_ = 0;
   int traces_ = 0;
   int depth_ = 0;
-  std::vector<std::shared_ptr<std::vector<format::Node>>> bodies_;  // of functions that were called
+  // Nodes of functions that were called, and parts of graphs.
+  std::vector<std::shared_ptr<const void>> bodies_;
 };
 
 }  // namespace hammock::onnx

@@ -33,6 +33,21 @@ format::ValueInfo InfoOf(const Graph& graph, GraphValue value, const std::string
   return info;
 }
 
+/// Refuses values that the graph does not hold, and those that files hold in another form.
+void CheckWritable(const Graph& graph, std::span<const DeclaredValue> declared,
+                   std::span<const GraphValue> values, const char* what) {
+  for (const DeclaredValue& value : declared) {
+    if (value.dtype) continue;
+    Throw<NotSupported>(ErrorCode::kNotSupported, "onnx: save: the {} '{}' is no tensor of numbers",
+                        what, value.name);
+  }
+  for (GraphValue value : values) {
+    if (!IsComplex(graph.TypeOf(value).dtype())) continue;
+    Throw<NotSupported>(ErrorCode::kNotSupported, "onnx: save: an {} is complex, {}", what,
+                        graph.TypeOf(value).to_string());
+  }
+}
+
 /// The parameter that a size of an input is; -1 if it is none.
 int PlainParam(const Graph& graph, size_t input, int dim) {
   auto expr = graph.dim_exprs.find({graph.inputs()[input], 0, dim});
@@ -69,11 +84,11 @@ void save(const Module& module, const std::string& path, int opset, Location at)
   if (!body.writes.empty()) {
     Throw<NotSupported>(ErrorCode::kNotSupported, "onnx: save: `forward` writes to the module");
   }
-  for (const DeclaredValue& result : outputs(module)) {
-    if (result.dtype) continue;
-    Throw<NotSupported>(ErrorCode::kNotSupported,
-                        "onnx: save: the output '{}' is no tensor of numbers", result.name);
-  }
+  std::vector<DeclaredValue> declared = inputs(module), results = outputs(module);
+  std::vector<GraphValue> given;
+  for (NodeId id : body.graph->inputs()) given.push_back({id, 0});
+  CheckWritable(*body.graph, declared, given, "input");
+  CheckWritable(*body.graph, results, body.graph->outputs(), "output");
   Graph graph = Prepared(*body.graph, "onnx: save");
   format::Model model;
   model.ir_version = opset < 19 ? 8 : 9;
@@ -84,7 +99,6 @@ void save(const Module& module, const std::string& path, int opset, Location at)
   Writer writer(graph, model.graph, naming);
   std::map<int, std::string> dims = DimNames(graph, *body.graph);
   const auto& arguments = module.method("forward").schema.arguments();
-  std::vector<DeclaredValue> declared = inputs(module), results = outputs(module);
   for (size_t i = 0; i < graph.inputs().size(); ++i) {
     GraphValue value{graph.inputs()[i], 0};
     if (i < body.num_arguments()) {

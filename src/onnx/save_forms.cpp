@@ -165,6 +165,26 @@ std::string WriteCut(const Written& n, const std::string& start, int64_t dim) {
   return n.w.Emit("Slice", {n.In(0), start, end, n.w.Ints({dim}), n.w.Ints({step})});
 }
 
+/// Overlapping frames and the like: positions of the flattened operand, as a constant.
+std::string WriteStrided(const Written& n) {
+  constexpr int64_t kMostPositions = 1 << 22;
+  const std::vector<int64_t> sizes = n.Ints("sizes"), strides = n.Ints("strides");
+  std::vector<int64_t> positions{n.Int("offset")};
+  for (size_t d = 0; d < sizes.size(); ++d) {
+    std::vector<int64_t> next;
+    if (static_cast<int64_t>(positions.size()) > kMostPositions / std::max<int64_t>(sizes[d], 1)) {
+      Throw<NotSupported>(ErrorCode::kNotSupported, "more than {} elements", kMostPositions);
+    }
+    for (int64_t position : positions) {
+      for (int64_t i = 0; i < sizes[d]; ++i) next.push_back(position + i * strides[d]);
+    }
+    positions = std::move(next);
+  }
+  std::string index = n.w.Initializer(HostTensor::From(positions, Dims(sizes)));
+  return n.w.Emit("Gather", {n.w.Emit("Reshape", {n.In(0), n.w.Ints({-1})}), index},
+                  {Writer::IntOf("axis", 0)});
+}
+
 /// The other operand where one is NaN.
 std::string WriteSkippingNan(const Written& n, const char* op) {
   std::string a = n.As(0, n.dtype()), b = n.As(1, n.dtype());

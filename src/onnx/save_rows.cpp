@@ -16,7 +16,7 @@ namespace {
 bool IsKept(const OpDef& op) {
   std::string_view name = op.name();
   return name == "relu" || name == "softmax" || name == "log_softmax" || name == "int_matmul" ||
-         name == "int_convolution" || name == "quantize";
+         name == "int_convolution" || name == "quantize" || name == "conj";
 }
 
 using WriteFn = std::string (*)(const Written&);
@@ -113,6 +113,10 @@ constexpr Row kRows[] = {
      }},
     {"constant",
      [](const Written& n) {
+       if (n.w.AttrExpr(n.id, "value")) {  // a mean's number of elements, say
+         std::string size = n.w.Emit("Squeeze", {n.SizeAttr("value"), n.w.Ints({0})});
+         return n.w.CastTo(size, DType::kI64, n.dtype());
+       }
        return n.w.Initializer(HostTensor::From(n.node.attr("value").scalar().To(n.dtype())));
      }},
     {"iota",
@@ -134,8 +138,8 @@ constexpr Row kRows[] = {
      [](const Written& n) {
        return n.w.Emit("Transpose", {n.In(0)}, {Writer::IntsOf("perm", n.Ints("dims"))});
      }},
-    {"slice",
-     [](const Written& n) { return WriteCut(n, n.w.Ints({n.Int("start")}), n.Int("dim")); }},
+    {"slice", [](const Written& n) { return WriteCut(n, n.SizeAttr("start"), n.Int("dim")); }},
+    {"as_strided", WriteStrided},
     {"dynamic_slice",
      [](const Written& n) {
        std::string start = n.w.Emit("Reshape", {n.As(1, DType::kI64), n.w.Ints({1})});
@@ -229,7 +233,7 @@ constexpr Row kRows[] = {
     {"reduce_all", [](const Written& n) { return WriteTruth(n, "ReduceMin"); }},
     {"scan", WriteScan},
     {"scatter", WriteScatter},
-    {"update_slice", [](const Written& n) { return WriteUpdate(n, n.w.Ints({n.Int("start")})); }},
+    {"update_slice", [](const Written& n) { return WriteUpdate(n, n.SizeAttr("start")); }},
     {"dynamic_update_slice",
      [](const Written& n) {
        return WriteUpdate(n, n.w.Emit("Reshape", {n.As(2, DType::kI64), n.w.Ints({1})}));
@@ -275,6 +279,7 @@ std::vector<std::string> Write(Writer& w, NodeId id) {
   const GraphNode& node = w.graph()[id];
   Written n{w, id, node};
   std::string_view op = node.op->name();
+  if (std::optional<std::string> pairs = WriteComplex(n)) return {*pairs};
   for (const SimpleRow& row : kSimple) {
     if (op != row.op) continue;
     std::vector<std::string> inputs;
@@ -300,13 +305,12 @@ std::vector<std::string> Write(Writer& w, NodeId id) {
 Graph Prepared(const Graph& graph, const std::string& what) {
   auto keep = [](const Graph& g, NodeId id) { return IsKept(*g[id].op); };
   if (graph.dim_params.empty()) return ExpandComposites(graph, keep);
-  std::vector<int64_t> first, second;
-  for (const DimParam& param : graph.dim_params) {
-    first.push_back(param.value);
-    second.push_back(param.value * (2 + static_cast<int64_t>(second.size())));
+  std::vector<int64_t> sizes;
+  for (const DimParam& param : graph.dim_params) sizes.push_back(param.value);
+  std::vector<Graph> samples;
+  for (const auto& sample : SampleSizes(sizes)) {
+    samples.push_back(ExpandComposites(AtSizes(graph, sample), keep));
   }
-  const Graph samples[] = {ExpandComposites(AtSizes(graph, first), keep),
-                           ExpandComposites(AtSizes(graph, second), keep)};
   return GeneralGraph(what, samples);
 }
 

@@ -133,19 +133,23 @@ class Writer {
     for (int d = 0; d < graph_[id].type().rank(); ++d) sizes.push_back(SizeOf(id, 0, d));
     return Sizes(sizes);
   }
-  /// An attribute that must not depend on sizes.
-  const std::vector<int64_t> FixedInts(NodeId id, std::string_view name) {
-    const GraphNode& node = graph_[id];
-    for (size_t i = 0; i < node.attrs.size(); ++i) {
-      if (&node.attr(name) != &node.attrs[i]) continue;
-      auto found = graph_.attr_exprs.lower_bound({id, static_cast<int>(i), 0});
-      bool depends = found != graph_.attr_exprs.end() && std::get<0>(found->first) == id &&
-                     std::get<1>(found->first) == static_cast<int>(i);
-      if (depends) {
-        Throw<NotSupported>(ErrorCode::kNotSupported, "its {} depends on a free dim", name);
-      }
-    }
-    auto ints = node.attr(name).ints();
+  /// How a number follows from free dims; null where it does not.
+  const DimExpr* AttrExpr(NodeId id, std::string_view name) const {
+    return Find(graph_.attr_exprs, {id, AttrIndex(id, name), 0});
+  }
+  /// A name of i64[1].
+  std::string SizeAttr(NodeId id, std::string_view name) {
+    const DimExpr* expr = AttrExpr(id, name);
+    return expr ? Evaluated(*expr) : Ints({graph_[id].attr(name).integer()});
+  }
+  /// Attributes that must not depend on sizes.
+  int64_t FixedInt(NodeId id, std::string_view name) const {
+    RequireFixed(id, name);
+    return graph_[id].attr(name).integer();
+  }
+  std::vector<int64_t> FixedInts(NodeId id, std::string_view name) const {
+    RequireFixed(id, name);
+    auto ints = graph_[id].attr(name).ints();
     return {ints.begin(), ints.end()};
   }
 
@@ -154,6 +158,19 @@ class Writer {
   static const DimExpr* Find(const Exprs& exprs, const std::tuple<NodeId, int, int>& key) {
     auto found = exprs.find(key);
     return found == exprs.end() ? nullptr : &found->second;
+  }
+
+  int AttrIndex(NodeId id, std::string_view name) const {
+    return graph_[id].op->info().AttributeIndex(name);
+  }
+  void RequireFixed(NodeId id, std::string_view name) const {
+    const int index = AttrIndex(id, name);
+    auto found = graph_.attr_exprs.lower_bound({id, index, 0});
+    if (found == graph_.attr_exprs.end() || std::get<0>(found->first) != id ||
+        std::get<1>(found->first) != index) {
+      return;
+    }
+    Throw<NotSupported>(ErrorCode::kNotSupported, "its {} depends on a free dim", name);
   }
 
   std::string Evaluated(const DimExpr& expr) {

@@ -1,12 +1,15 @@
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 
 #include "hammock/autograd.h"
 #include "hammock/hammock.h"
 #include "hammock/ir/graph.h"
 #include "onnx/models.h"
+#include "support/source_path.h"
 
 namespace hammock::onnx {
 namespace {
@@ -19,6 +22,11 @@ class OnnxLoad : public ::testing::Test {
     if (!why_absent().empty()) GTEST_SKIP() << why_absent();
   }
 };
+
+/// Tests may run at the same time, in several processes.
+std::string TempPath(const std::string& name) {
+  return fmt::format("{}{}_{}", ::testing::TempDir(), getpid(), name);
+}
 
 Tensor Call(Module& module, const std::vector<Any>& args) {
   return module.run_method("forward", args).ToTensor();
@@ -60,7 +68,7 @@ TEST_F(OnnxLoad, SymbolicDimsAreFreeInTheGraph) {
   const GraphBody& body = module->graph_body("forward");
   EXPECT_EQ(body.graph->dim_params.size(), 1u);
   EXPECT_EQ(Call(*module, {ones({7, 4})}).sizes(), (Dims{7, 3}));
-  std::string path = ::testing::TempDir() + "onnx_linear.hmk";
+  std::string path = TempPath("onnx_linear.hmk");
   save_module(*module, path);
   ModulePtr again = load_module(path);
   EXPECT_EQ(Call(*again, {ones({3, 4})})[2].to_vector<float>(), (std::vector<float>{23, 0, 30}));
@@ -188,7 +196,7 @@ TEST_F(OnnxLoad, OneErrorListsAllMissingOperators) {
 }
 
 TEST_F(OnnxLoad, ExternalDataIsMapped) {
-  std::string folder = ::testing::TempDir() + "onnx_external";
+  std::string folder = TempPath("onnx_external");
   std::filesystem::create_directories(folder);
   format::Model model = Linear();
   format::Tensor& weight = model.graph.initializers[0];
@@ -206,7 +214,7 @@ TEST_F(OnnxLoad, ExternalDataIsMapped) {
 /// The file has a hole: it takes no room, and only the rows that are gathered are read.
 TEST_F(OnnxLoad, ModelsOfMoreThanTwoGigabytes) {
   constexpr int64_t kColumns = 1 << 16, kRows = 9 << 10;  // 2.25 GiB
-  std::string folder = ::testing::TempDir() + "onnx_large";
+  std::string folder = TempPath("onnx_large");
   std::filesystem::create_directories(folder);
   {
     std::ofstream data(folder + "/weights.bin", std::ios::binary);
@@ -231,6 +239,102 @@ TEST_F(OnnxLoad, ModelsOfMoreThanTwoGigabytes) {
   EXPECT_EQ(Call(*module, {tensor({int64_t{0}, kRows - 1}, i64)}).item<float>(), 3);
   module.reset();
   std::filesystem::remove_all(folder);
+}
+
+TEST_F(OnnxLoad, LabelEncoderOfTheFirstVersion) {
+  format::Attribute classes;
+  classes.name = "classes_strings";
+  classes.kind = format::Attribute::kStrings;
+  classes.strings = {"cat", "dog"};
+  format::Attribute otherwise;
+  otherwise.name = "default_string";
+  otherwise.kind = format::Attribute::kString;
+  otherwise.s = "bird";
+  format::Graph graph;
+  graph.inputs = {Info("name", format::kString, {{3, ""}}),
+                  Info("index", format::kInt64, {{3, ""}})};
+  graph.outputs = {Info("i", format::kInt64, {{3, ""}}), Info("s", format::kString, {{3, ""}})};
+  graph.nodes = {Node("LabelEncoder", {"name"}, {"i"}, {classes, IntAttribute("default_int64", 7)}),
+                 Node("LabelEncoder", {"index"}, {"s"}, {classes, otherwise})};
+  for (format::Node& node : graph.nodes) node.domain = "ai.onnx.ml";
+  format::Model model = ModelOf(std::move(graph));
+  model.opsets.push_back({"ai.onnx.ml", 1});
+  Any result = Load(model)->run_method(
+      "forward",
+      {AnyList{"dog", "fish", "cat"}, tensor({int64_t{1}, int64_t{0}, int64_t{2}}, i64)});
+  const AnyList& results = result.ToList();
+  EXPECT_EQ(results[0].ToTensor().to_vector<int64_t>(), (std::vector<int64_t>{1, 7, 0}));
+  std::vector<std::string> names;
+  for (const Any& name : results[1].ToList()) names.push_back(name.ToStringRef());
+  EXPECT_EQ(names, (std::vector<std::string>{"dog", "cat", "bird"}));
+}
+
+TEST_F(OnnxLoad, UpsampleOfTheFirstVersion) {
+  auto number = [](const char* name, float value) {
+    format::Attribute attribute;
+    attribute.name = name;
+    attribute.kind = format::Attribute::kFloat;
+    attribute.f = value;
+    return attribute;
+  };
+  format::Graph graph;
+  graph.inputs = {Info("x", format::kFloat, {{1, ""}, {1, ""}, {1, ""}, {2, ""}})};
+  graph.outputs = {Info("y", format::kFloat, {{1, ""}, {1, ""}, {2, ""}, {6, ""}})};
+  graph.nodes = {
+      Node("Upsample", {"x"}, {"y"}, {number("height_scale", 2), number("width_scale", 3)})};
+  Tensor y = Call(*Load(ModelOf(graph, 6)), {tensor({1.0, 2.0}).reshape({1, 1, 1, 2})});
+  EXPECT_EQ(y.sizes(), (Dims{1, 1, 2, 6}));
+  EXPECT_EQ(y.to_vector<float>(), (std::vector<float>{1, 1, 1, 2, 2, 2, 1, 1, 1, 2, 2, 2}));
+}
+
+/// y = x * x * w, and its derivative inside of the graph.
+TEST_F(OnnxLoad, GradientIsANode) {
+  auto names = [](const char* name, std::vector<std::string> values) {
+    format::Attribute attribute;
+    attribute.name = name;
+    attribute.kind = format::Attribute::kStrings;
+    attribute.strings = std::move(values);
+    return attribute;
+  };
+  format::Attribute y;
+  y.name = "y";
+  y.kind = format::Attribute::kString;
+  y.s = "y";
+  format::Graph graph;
+  graph.inputs = {Info("x", format::kFloat, {}), Info("w", format::kFloat, {})};
+  graph.outputs = {Info("dx", format::kFloat, {}), Info("y", format::kFloat, {})};
+  graph.nodes = {Node("Mul", {"x", "x"}, {"square"}), Node("Mul", {"square", "w"}, {"y"}),
+                 Node("Gradient", {"x", "w"}, {"dx"}, {names("xs", {"x"}), names("zs", {"w"}), y})};
+  graph.nodes[2].domain = "ai.onnx.preview.training";
+  format::Model model = ModelOf(std::move(graph));
+  model.opsets.push_back({"ai.onnx.preview.training", 1});
+  ModulePtr module = Load(model);
+  auto run = [&] {
+    NoGradGuard no_grad;
+    return module->run_method("forward", {tensor(3.0), tensor(5.0)}).ToList()[0].ToTensor();
+  };
+  EXPECT_EQ(run().item<float>(), 30);
+  trace(*module);
+  EXPECT_EQ(run().item<float>(), 30);
+  model.graph.nodes[2].attributes[2].s = "w";  // no function of x
+  EXPECT_THROW(Call(*Load(model), {tensor(3.0), tensor(5.0)}), ValueError);
+}
+
+/// "domain operator version..." of onnx 1.22, by scripts/onnx_schemas.py.
+TEST_F(OnnxLoad, TheTableHasEveryOperatorOfTheStandard) {
+  std::ifstream file(hammock::testing::SourcePath("tests/onnx/schemas.txt"));
+  int operators = 0;
+  for (std::string line; std::getline(file, line);) {
+    std::istringstream words(line);
+    std::string domain, name;
+    words >> domain >> name;
+    if (domain == "ai.onnx") domain.clear();
+    ++operators;
+    for (int version; words >> version;) {
+      EXPECT_NE(FindOperator(domain, name, version), nullptr) << line << ": " << version;
+    }
+  }
+  EXPECT_GT(operators, 220);
 }
 
 TEST_F(OnnxLoad, TheTableIsListed) {

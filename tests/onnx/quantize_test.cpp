@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "hammock/hammock.h"
 #include "hammock/ir/graph.h"
 #include "hammock/ops/quantize.h"
@@ -154,6 +156,60 @@ TEST_F(OnnxQuantized, MatmulsOfVectorsRowsAndColumns) {
   Tensor y = Load(ModelOf(graph))->run_method("forward", {tensor({4, 0, 5}, u8)}).ToTensor();
   // (1, -3, 2) times columns (0, 2, 4) and (0, 2, 4)
   EXPECT_EQ(y.to_vector<int32_t>(), (std::vector<int32_t>{2, 2}));
+}
+
+/// Also where the depth ends within a block, and with zero points.
+TEST_F(OnnxQuantized, MatMulNBitsMultipliesByThePackedWeight) {
+  constexpr int64_t kColumns = 3, kBlock = 32;
+  for (int64_t bits : {4, 8}) {
+    for (int64_t depth : {64, 40}) {
+      for (bool zeros : {false, true}) {
+        const int64_t row = 2 * kBlock * bits / 8, zero_row = 2 * bits / 8;
+        std::vector<uint8_t> packed(static_cast<size_t>(kColumns * row));
+        for (size_t i = 0; i < packed.size(); ++i) packed[i] = static_cast<uint8_t>(i * 37 + 11);
+        std::vector<uint8_t> zero(static_cast<size_t>(kColumns * zero_row));
+        for (size_t i = 0; i < zero.size(); ++i) zero[i] = static_cast<uint8_t>(i * 91 + 5);
+        const std::vector<float> scale{0.5, 0.25, 1, 2, 0.125, 4};
+        format::Graph graph;
+        graph.inputs.push_back(Info("x", format::kFloat, {{-1, "n"}, {depth, ""}}));
+        graph.outputs.push_back(Info("y", format::kFloat, {{-1, "n"}, {kColumns, ""}}));
+        graph.initializers = {Initial<uint8_t>("w", packed, {kColumns, 2, row / 2}),
+                              Initial<float>("scale", scale, {kColumns * 2}),
+                              Initial<uint8_t>("zero", zero, {kColumns * zero_row})};
+        std::vector<std::string> names{"x", "w", "scale"};
+        if (zeros) names.emplace_back("zero");
+        graph.nodes = {Node("MatMulNBits", names, {"y"},
+                            {IntAttribute("K", depth), IntAttribute("N", kColumns),
+                             IntAttribute("bits", bits), IntAttribute("block_size", kBlock)})};
+        graph.nodes[0].domain = "com.microsoft";
+        format::Model model = ModelOf(std::move(graph));
+        model.opsets.push_back({"com.microsoft", 1});
+        ModulePtr module = Load(model);
+        Tensor x = sin(arange(2 * depth, f32)).reshape({2, depth});
+        trace(*module, std::vector<Any>{x});
+        EXPECT_TRUE(HasOp(*module, "quantized_linear"));
+        std::vector<float> y = module->run_method("forward", {x}).ToTensor().to_vector<float>();
+        std::vector<float> from = x.to_vector<float>();
+        auto code = [&](const std::vector<uint8_t>& bytes, int64_t begin, int64_t i) {
+          if (bits == 8) return int{bytes[static_cast<size_t>(begin + i)]};
+          return (bytes[static_cast<size_t>(begin + i / 2)] >> (i % 2 * 4)) & 15;
+        };
+        for (int64_t i = 0; i < 2 * kColumns; ++i) {
+          const int64_t column = i % kColumns;
+          double sum = 0;
+          for (int64_t k = 0; k < depth; ++k) {
+            const int64_t block = k / kBlock;
+            const int origin = zeros ? code(zero, column * zero_row, block) : 1 << (bits - 1);
+            sum += static_cast<double>(from[static_cast<size_t>(i / kColumns * depth + k)]) *
+                   (code(packed, column * row, k) - origin) *
+                   static_cast<double>(scale[static_cast<size_t>(column * 2 + block)]);
+          }
+          EXPECT_NEAR(y[static_cast<size_t>(i)], sum, 1e-3 + 1e-5 * std::abs(sum))
+              << bits << " bits, depth " << depth << ", zeros " << zeros << ", element " << i;
+        }
+      }
+    }
+  }
 }
 
 }  // namespace

@@ -1,10 +1,12 @@
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cmath>
 #include <filesystem>
 
 #include "hammock/hammock.h"
 #include "hammock/ops/quantize.h"
+#include "ir/expect_error.h"
 #include "onnx/models.h"
 #include "ops/primitives/loop.h"
 
@@ -17,6 +19,9 @@ class OnnxSave : public ::testing::Test {
  protected:
   void SetUp() override {
     if (!why_absent().empty()) GTEST_SKIP() << why_absent();
+    // Tests may run at the same time, each in a process of its own.
+    const auto* test = ::testing::UnitTest::GetInstance()->current_test_info();
+    path_ = fmt::format("{}onnx_{}_{}.onnx", ::testing::TempDir(), test->name(), getpid());
   }
   void TearDown() override { std::filesystem::remove(path_); }
 
@@ -39,7 +44,7 @@ class OnnxSave : public ::testing::Test {
     Compare(actual, expected);
   }
 
-  std::string path_ = ::testing::TempDir() + "onnx_saved.onnx";
+  std::string path_;
 
  private:
   static void Compare(const Any& actual, const Any& expected) {
@@ -73,6 +78,39 @@ TEST_F(OnnxSave, GraphsAreReadBack) {
   Tensor y = again->run_method("forward", {ones({5, 4})}).ToTensor();
   EXPECT_EQ(y.sizes(), (Dims{5, 3}));
   EXPECT_EQ(y[4].to_vector<float>(), (std::vector<float>{23, 0, 30}));
+}
+
+/// Sizes of x at which a graph was traced explain each other in more than one way: what follows
+/// from which dim is told apart by growing them one by one.
+TEST_F(OnnxSave, TwoFreeDimsAreToldApart) {
+  auto body = [](Module&, const std::vector<Any>& args) {
+    Tensor x = args[0].ToTensor();
+    return Any(cat({x - mean(x, {1}, true), x.sum({1}, true)}, 1));
+  };
+  Module module("Mean");
+  module.define("forward(Tensor x) -> Tensor", body);
+  Tensor small = sin(arange(16, f32)).reshape({2, 8}),
+         large = sin(arange(60, f32)).reshape({3, 20});
+  Tensor expected = module.run_method("forward", {large}).ToTensor();
+  const TraceOptions options{.free_dims = {{"x", 0, "batch"}, {"x", 1, "time"}}};
+  module.trace("forward", {small}, options);
+  EXPECT_TRUE(allclose(module.run_method("forward", {large}).ToTensor(), expected, 1e-5, 1e-6));
+  save(module, path_);
+  ModulePtr again = load(path_);
+  EXPECT_EQ(inputs(*again)[0].dims[1].name, "time");
+  EXPECT_TRUE(allclose(again->run_method("forward", {large}).ToTensor(), expected, 1e-5, 1e-6));
+}
+
+/// A quarter of a size is no sum of free dims, although 2 (b - 1) is at the first two samples.
+TEST_F(OnnxSave, SizesThatDoNotFollowFromFreeDimsAreRefused) {
+  Module module("Quarters");
+  module.define("forward(Tensor x) -> Tensor", [](Module&, const std::vector<Any>& args) {
+    Tensor x = args[0].ToTensor();
+    return Any(x.reshape({x.size(0), x.size(1) / 4, 4}).sum({2}));
+  });
+  const TraceOptions options{.free_dims = {{"x", 0, "batch"}, {"x", 1, "time"}}};
+  EXPECT_ERROR(module.trace("forward", {ones({2, 8})}, options), ValueError,
+               "does not follow from the free dims");
 }
 
 TEST_F(OnnxSave, OpsThatAreNotWrittenAreListed) {
@@ -171,6 +209,52 @@ TEST_F(OnnxSave, IntegersWithZeroPoints) {
         return Any(quantize(Of(in[0]), full({}, 1.0), std::nullopt, i32));
       },
       {tensor({-1e30, 1e30, 2.5}, f32)});
+}
+
+TEST_F(OnnxSave, FourierTransforms) {
+  Tensor x = sin(arange(30, f32) * 0.7).reshape({2, 5, 3}),
+         even = sin(arange(12, f32)).reshape({2, 6});
+  for (int opset : {17, 20}) {
+    ExpectSame(
+        [](const std::vector<Any>& args) {
+          Tensor a = Of(args[0]), b = Of(args[1]);
+          Tensor z = fft_fft(a, std::nullopt, 1);
+          Tensor frames = stft(b, 4, {.hop_length = 2, .center = false});
+          return Any::Tuple({view_as_real(z), real(fft_ifft(z, std::nullopt, 1)),
+                             imag(fft_rfft(b, std::nullopt, 1, "ortho")), fft_irfft(fft_rfft(b), 6),
+                             fft_irfft(fft_rfft(a, 5, 1), 5, 1, "ortho"),
+                             real(fft_fft2(complex(b, b + 1), std::nullopt, {0, 1}, "forward")),
+                             view_as_real(frames), view_as_real(z.permute(2, 0, 1)),
+                             real(view_as_complex(b.reshape({2, 3, 2})))});
+        },
+        {x, even}, opset);
+  }
+}
+
+TEST_F(OnnxSave, ComplexNumbersAreWrittenInsideOnly) {
+  Module module("Complex");
+  module.define("forward(Tensor x) -> Tensor",
+                [](Module&, const std::vector<Any>& args) { return Any(fft_rfft(Of(args[0]))); });
+  module.trace("forward", {ones({4})});
+  EXPECT_ERROR(save(module, path_), NotSupported, "an output is complex, c64[3]");
+  Module sums("Sums");
+  sums.define("forward(Tensor x) -> Tensor", [](Module&, const std::vector<Any>& args) {
+    Tensor z = fft_rfft(Of(args[0]));
+    return Any(real(z + z));
+  });
+  sums.trace("forward", {ones({4})});
+  EXPECT_ERROR(save(sums, path_), NotSupported, "add (of complex numbers): 1");
+}
+
+/// A traced graph has no argument for a string, so the file would lack an input.
+TEST_F(OnnxSave, InputsThatAreNoTensorsAreRefused) {
+  format::Graph graph;
+  graph.inputs = {Info("x", format::kFloat, {{2, ""}}), Info("text", format::kString, {{1, ""}})};
+  graph.outputs = {Info("y", format::kFloat, {{2, ""}}), Info("same", format::kBool, {{1, ""}})};
+  graph.nodes = {Node("Neg", {"x"}, {"y"}), Node("Equal", {"text", "text"}, {"same"})};
+  ModulePtr module = Load(ModelOf(std::move(graph)));
+  trace(*module, {ones({2}), AnyList{"a"}});
+  EXPECT_ERROR(save(*module, path_), NotSupported, "the input 'text' is no tensor of numbers");
 }
 
 TEST_F(OnnxSave, LoopsAndBranches) {

@@ -558,6 +558,18 @@ SizeRange Widened(SizeRange range, int64_t most,
   return range;
 }
 
+std::vector<std::vector<int64_t>> SampleSizes(const std::vector<int64_t>& sizes) {
+  std::vector<std::vector<int64_t>> samples{sizes};
+  std::vector<int64_t> all = sizes;
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    samples.push_back(sizes);
+    samples.back()[i] *= 2;
+    all[i] *= 3 + static_cast<int64_t>(i);
+  }
+  samples.push_back(all);
+  return samples;
+}
+
 Graph GeneralGraph(const std::string& what, std::span<const Graph> graphs) {
   const Skeleton first = SkeletonOf(graphs[0]);
   std::vector<SizeSample> samples;

@@ -96,6 +96,10 @@ void Fields(Io& io, SizeRange& range) {
 SizeRange Widened(SizeRange range, int64_t factor,
                   const std::function<bool(const std::vector<int64_t>& sizes)>& holds);
 
+/// Sizes of dims at which graphs tell how other sizes follow from each of them: as they are, with
+/// each one larger by itself, and with all of them larger.
+std::vector<std::vector<int64_t>> SampleSizes(const std::vector<int64_t>& sizes);
+
 /// One graph for the sizes of all these, which differ in nothing else; the first one where they
 /// have the same. ValueError, which begins with `what`, where there is none.
 Graph GeneralGraph(const std::string& what, std::span<const Graph> graphs);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "hammock/ops/quantize.h"
 #include "onnx/operators/window.h"
 
 namespace hammock::onnx {
@@ -90,6 +91,22 @@ Tensor UnpackedBlocks(const Call& c, const Tensor& packed, int64_t bits) {
   return stack(parts, -1).reshape(sizes);
 }
 
+/// x times a transposed weight of 4 or 8 bits (columns, depth), which stays as it is: whole blocks.
+Tensor TimesQuantized(const Call& c, Tensor x, int64_t columns, int64_t blocks, int64_t block,
+                      int64_t bits) {
+  Tensor packed = c[1].reshape({columns, -1});
+  Tensor weight = bits == 8 ? packed : view_dtype(packed, DType::kU4);
+  Tensor zero = full({columns, blocks}, bits == 8 ? 128 : 8, DType::kU8, x.device());
+  if (c.Has(3)) {
+    Tensor given = UnpackedBlocks(c, c[3].reshape({columns, -1}), bits);
+    zero = narrow(given, 1, 0, blocks);
+  }
+  int64_t rest = blocks * block - x.size(-1);
+  if (rest > 0) x = constant_pad_nd(x, {0, rest});
+  std::optional<Tensor> bias = c.Optional(5);
+  return quantized_linear(x, weight, c[2].reshape({columns, blocks}), zero, bias);
+}
+
 Values MatMulNBits(Call& c) {
   int64_t depth = c.Int("K", 0), columns = c.Int("N", 0), bits = c.Int("bits", 4);
   int64_t block = c.Int("block_size", 32);
@@ -98,6 +115,12 @@ Values MatMulNBits(Call& c) {
   if (c.Has(4)) c.Unsupported("groups in another order (g_idx)");
   int64_t blocks = (depth + block - 1) / block;
   Tensor x = c[0];
+  bool integers = !c.Has(3) || c[3].dtype() == DType::kU8;
+  // Blocks fill whole bytes.
+  bool whole = c[1].numel() * 8 == columns * blocks * block * bits;
+  if ((bits == 4 || bits == 8) && integers && whole) {
+    return {TimesQuantized(c, x, columns, blocks, block, bits)};
+  }
   Tensor codes = UnpackedBlocks(c, c[1].reshape({columns, blocks, -1}), bits);
   Tensor scale = c[2].reshape({columns, blocks, 1}).to(DType::kF32);
   Tensor values = codes.to(DType::kF32);

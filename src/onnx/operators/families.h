@@ -29,6 +29,7 @@ std::span<const Operator> SignalOperators();
 std::span<const Operator> RandomOperators();
 std::span<const Operator> TextOperators();
 std::span<const Operator> LearningOperators();
+std::span<const Operator> TrainingOperators();
 std::span<const Operator> MapOperators();
 std::span<const Operator> SvmOperators();
 std::span<const Operator> ContribOperators();

@@ -136,6 +136,9 @@ std::vector<Axis> AxesToResize(const Call& c, const Tensor& x) {
   if (c.HasAttribute("scales")) {  // Upsample 7
     for (float scale : c.FloatList("scales")) scales.push_back(static_cast<double>(scale));
   }
+  if (c.HasAttribute("height_scale")) {  // Upsample 1, of images
+    scales = {1, 1, c.Float("height_scale", 1), c.Float("width_scale", 1)};
+  }
   if ((scales.empty() ? sizes.size() : scales.size()) != axes.size()) {
     c.Fail("{} scales and {} sizes for {} axes", scales.size(), sizes.size(), axes.size());
   }
@@ -369,7 +372,7 @@ constexpr Operator kRows[] = {
     {"NonMaxSuppression", 10, kNewestOpset, NonMaxSuppression},
     {"Resize", 10, kNewestOpset, Resize},
     {"RoiAlign", 10, kNewestOpset, RoiAlign},
-    {"Upsample", 7, 10, Resize},
+    {"Upsample", 1, 10, Resize},
 };
 
 }  // namespace

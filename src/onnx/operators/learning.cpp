@@ -96,6 +96,27 @@ Values LinearClassifier(Call& c) {
   return {LabelsAt(c, "classlabels_ints", index), PostTransformed(c, scores)};
 }
 
+/// Classes as texts, and their positions; what is neither has a default.
+Values LabelEncoderOfClasses(Call& c) {
+  std::vector<std::string> classes = c.TextList("classes_strings");
+  if (c.At(0).kind == Value::Kind::kStrings) {
+    HostTensor mapped(Shape(DType::kI64, c.Texts(0).sizes));
+    auto values = mapped.mutable_values<int64_t>();
+    for (size_t i = 0; i < values.size(); ++i) {
+      auto found = std::ranges::find(classes, c.Texts(0).elements[i]);
+      values[i] = found == classes.end() ? c.Int("default_int64", -1) : found - classes.begin();
+    }
+    return {Value::Known(mapped)};
+  }
+  std::vector<std::string> mapped;
+  for (int64_t index : c.Ints(0)) {
+    bool known = index >= 0 && index < static_cast<int64_t>(classes.size());
+    mapped.push_back(known ? classes[static_cast<size_t>(index)]
+                           : c.Text("default_string", "_Unused"));
+  }
+  return {Value::Text(c.Host(0).shape().sizes(), std::move(mapped))};
+}
+
 /// Keys and values as texts and numbers; the map runs on the host.
 Values LabelEncoder(Call& c) {
   auto tensor_of = [&](const char* name) -> const format::Tensor* {
@@ -442,74 +463,11 @@ Values TreeEnsemble(Call& c) {
   return {y.to(x.dtype())};
 }
 
-// ---- ai.onnx.preview.training: one step of an optimiser, for any number of tensors
-
-constexpr const char* kTraining = "ai.onnx.preview.training";
-
-/// How many tensors are updated, each with a gradient and `states` more.
-size_t Groups(const Call& c, size_t states) { return (c.size() - 2) / (2 + states); }
-
-Values Adagrad(Call& c) {
-  size_t n = Groups(c, 1);
-  Tensor rate = c[0], steps = c[1];
-  Tensor r = rate.to(DType::kF32) / (1 + steps.to(DType::kF32) * c.Float("decay_factor", 0));
-  Values values, states;
-  for (size_t i = 0; i < n; ++i) {
-    Tensor x = c[2 + i], g = c[2 + n + i], h = c[2 + 2 * n + i];
-    g = x * c.Float("norm_coefficient", 0) + g;
-    h = h + g * g;
-    values.push_back(x - r * g / (sqrt(h) + c.Float("epsilon", 0)));
-    states.push_back(h);
-  }
-  values.insert(values.end(), states.begin(), states.end());
-  return values;
-}
-
-Values Adam(Call& c) {
-  size_t n = Groups(c, 2);
-  double alpha = c.Float("alpha", 0.9), beta = c.Float("beta", 0.999);
-  Tensor t = c[1].to(DType::kF32);
-  Tensor rate = c[0].to(DType::kF32);
-  Tensor adjusted = where(t > 0, rate * sqrt(1 - pow(beta, t)) / (1 - pow(alpha, t)), rate);
-  Values values, first, second;
-  for (size_t i = 0; i < n; ++i) {
-    Tensor x = c[2 + i], g = c[2 + n + i], v = c[2 + 2 * n + i], h = c[2 + 3 * n + i];
-    g = x * c.Float("norm_coefficient", 0) + g;
-    v = v * alpha + g * (1 - alpha);
-    h = h * beta + g * g * (1 - beta);
-    Tensor moved = x - adjusted * v / (sqrt(h) + c.Float("epsilon", 0));
-    values.push_back(moved * (1 - c.Float("norm_coefficient_post", 0)));
-    first.push_back(v);
-    second.push_back(h);
-  }
-  values.insert(values.end(), first.begin(), first.end());
-  values.insert(values.end(), second.begin(), second.end());
-  return values;
-}
-
-Values Momentum(Call& c) {
-  size_t n = Groups(c, 1);
-  double alpha = c.Float("alpha", 0), beta = c.Float("beta", 0);
-  bool nesterov = c.Text("mode") == "nesterov";
-  Tensor rate = c[0].to(DType::kF32), t = c[1].to(DType::kF32);
-  Tensor share =
-      where(t > 0, full({}, beta, DType::kF32, c.device()), ones({}, DType::kF32, c.device()));
-  Values values, states;
-  for (size_t i = 0; i < n; ++i) {
-    Tensor x = c[2 + i], g = c[2 + n + i], v = c[2 + 2 * n + i];
-    g = x * c.Float("norm_coefficient", 0) + g;
-    v = v * alpha + g * share;
-    values.push_back(x - rate * (nesterov ? g + v * alpha : v));
-    states.push_back(v);
-  }
-  values.insert(values.end(), states.begin(), states.end());
-  return values;
-}
-
 constexpr Operator kRows[] = {
     {"ArrayFeatureExtractor", 1, kNewestLearning, ArrayFeatureExtractor, Needs::kNothing,
      kLearning},
     {"Binarizer", 1, kNewestLearning, Binarizer, Needs::kNothing, kLearning},
+    {"LabelEncoder", 1, 1, LabelEncoderOfClasses, Needs::kScope, kLearning},
     {"LabelEncoder", 2, kNewestLearning, LabelEncoder, Needs::kScope, kLearning},
     {"LinearClassifier", 1, kNewestLearning, LinearClassifier, Needs::kNothing, kLearning},
     {"LinearRegressor", 1, kNewestLearning, LinearRegressor, Needs::kNothing, kLearning},
@@ -521,9 +479,6 @@ constexpr Operator kRows[] = {
      kLearning},
     {"TreeEnsembleRegressor", 1, kNewestLearning, TreeEnsembleRegressor, Needs::kNothing,
      kLearning},
-    {"Adagrad", 1, 1, Adagrad, Needs::kNothing, kTraining},
-    {"Adam", 1, 1, Adam, Needs::kNothing, kTraining},
-    {"Momentum", 1, 1, Momentum, Needs::kNothing, kTraining},
 };
 
 }  // namespace

@@ -56,33 +56,21 @@ Values MelWeightMatrix(Call& c) {
   return {VectorOf(c, weights, {bins, bands}).to(dtype)};
 }
 
-/// Cosines and sines of all products of positions and frequencies, (length, bins).
-std::pair<Tensor, Tensor> Waves(const Call& c, int64_t length, int64_t bins, DType dtype) {
-  Tensor product = arange(length, DType::kI64, c.device()).unsqueeze(1) *
-                   arange(bins, DType::kI64, c.device()).unsqueeze(0);
-  Tensor angle = remainder(product, length).to(DType::kF64) *
-                 (2 * std::numbers::pi / static_cast<double>(length));
-  return {cos(angle).to(dtype), sin(angle).to(dtype)};
+/// `x` with `length` elements along a dim.
+Tensor Fitted(const Tensor& x, int64_t dim, int64_t length) {
+  int64_t size = x.size(dim);
+  if (size == length) return x;
+  if (size > length) return narrow(x, dim, 0, length);
+  Dims sizes = x.sizes();
+  sizes[static_cast<int>(dim)] = length - size;
+  return cat({x, zeros(sizes, x.dtype(), x.device())}, dim);
 }
 
-/// The transform along the last dim of real and imaginary parts, as matmuls.
-Tensor Transformed(const Call& c, const Tensor& real, const Tensor& imaginary, int64_t bins,
-                   bool inverse) {
-  int64_t length = real.size(-1);
-  auto [cosine, sine] = Waves(c, length, bins, real.dtype());
-  if (!inverse) sine = -sine;
-  Tensor re = matmul(real, cosine), im = matmul(real, sine);
-  if (imaginary.defined()) {
-    re = re - matmul(imaginary, sine);
-    im = im + matmul(imaginary, cosine);
-  }
-  Tensor y = stack({re, im}, -1);
-  return inverse ? y / static_cast<double>(length) : y;
-}
-
-/// `x` has `length` elements in its last dim.
-Tensor Fitted(const Tensor& x, int64_t length) {
-  return x.size(-1) == length ? x : constant_pad_nd(x, {0, length - x.size(-1)});
+/// Numbers whose parts are in the last dim, of size 1 or 2, as tensors that have transforms.
+Tensor Joined(const Tensor& x) {
+  DType wide = x.dtype() == DType::kF64 ? DType::kF64 : DType::kF32;
+  Tensor re = select(x, -1, 0).to(wide);
+  return x.size(-1) == 1 ? re : complex(re, select(x, -1, 1).to(wide));
 }
 
 Values Dft(Call& c) {
@@ -91,25 +79,19 @@ Values Dft(Call& c) {
   axis = Wrapped(c, axis, x.dim());
   if (axis == x.dim() - 1) c.Fail("axis {} holds the parts of complex numbers", axis);
   bool inverse = c.Int("inverse", 0), onesided = c.Int("onesided", 0);
-  Tensor real = movedim(select(x, -1, 0), {axis}, {-1});
-  Tensor imaginary = x.size(-1) == 2 ? movedim(select(x, -1, 1), {axis}, {-1}) : Tensor();
   int64_t size = x.size(axis);
   int64_t length = c.Has(1) ? c.Number(1).ToInt() : inverse && onesided ? 2 * (size - 1) : size;
   if (length < 1) c.Fail("a length of {}", length);
   if (inverse && onesided) {  // the other half mirrors the first
-    int64_t half = length / 2 + 1;
-    real = Fitted(real, half);
-    imaginary = imaginary.defined() ? Fitted(imaginary, half) : zeros_like(real);
-    int64_t rest = length - half;
-    real = cat({real, flip(narrow(real, -1, 1, rest), {-1})}, -1);
-    imaginary = cat({imaginary, -flip(narrow(imaginary, -1, 1, rest), {-1})}, -1);
-    Tensor y = select(Transformed(c, real, imaginary, length, true), -1, 0);
-    return {movedim(y, {-1}, {axis}).unsqueeze(-1)};
+    Tensor half = Joined(Fitted(x, axis, length / 2 + 1));
+    return {fft_irfft(half, length, axis).unsqueeze(-1).to(x.dtype())};
   }
-  real = Fitted(real, length);
-  if (imaginary.defined()) imaginary = Fitted(imaginary, length);
-  Tensor y = Transformed(c, real, imaginary, onesided ? length / 2 + 1 : length, inverse);
-  return {movedim(y, {-2}, {axis})};
+  Tensor z = Joined(Fitted(x, axis, length));
+  if (onesided && !IsComplex(z.dtype())) {
+    return {view_as_real(fft_rfft(z, length, axis)).to(x.dtype())};
+  }
+  Tensor y = view_as_real(inverse ? fft_ifft(z, length, axis) : fft_fft(z, length, axis));
+  return {(onesided ? narrow(y, axis, 0, length / 2 + 1) : y).to(x.dtype())};
 }
 
 Values Stft(Call& c) {
@@ -117,13 +99,14 @@ Values Stft(Call& c) {
   int64_t step = c.Number(1).ToInt();
   int64_t length = c.Has(3) ? c.Number(3).ToInt() : c.Has(2) ? c[2].numel() : x.size(1);
   if (step < 1 || length < 1 || length > x.size(1)) c.Fail("frames of {} by {}", length, step);
-  auto frames = [&](int64_t part) {
-    Tensor cut = select(x, -1, part).unfold(1, length, step);
-    return c.Has(2) ? cut * c[2] : cut;
-  };
-  Tensor imaginary = x.dim() == 3 && x.size(-1) == 2 ? frames(1) : Tensor();
-  int64_t bins = c.Int("onesided", 1) ? length / 2 + 1 : length;
-  return {Transformed(c, frames(0), imaginary, bins, false)};
+  // (batch, frames, parts, length) to (batch, frames, length, parts)
+  Tensor frames = x.unfold(1, length, step).transpose(-2, -1);
+  if (c.Has(2)) frames = frames * c[2].unsqueeze(-1);
+  Tensor z = Joined(frames);
+  bool onesided = c.Int("onesided", 1);
+  if (onesided && !IsComplex(z.dtype())) return {view_as_real(fft_rfft(z)).to(x.dtype())};
+  Tensor y = view_as_real(fft_fft(z));
+  return {(onesided ? narrow(y, 2, 0, length / 2 + 1) : y).to(x.dtype())};
 }
 
 constexpr Operator kRows[] = {

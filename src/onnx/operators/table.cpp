@@ -32,6 +32,7 @@ Table MakeTable() {
                                            RandomOperators(),
                                            TextOperators(),
                                            LearningOperators(),
+                                           TrainingOperators(),
                                            ContribOperators(),
                                            DecodeOperators(),
                                            MapOperators(),

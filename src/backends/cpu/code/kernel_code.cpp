@@ -3,6 +3,7 @@
 #include <pthread.h>
 
 #include <algorithm>
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <exception>
@@ -58,6 +59,13 @@ constinit const metrics::DeclaredMetric kKernelCompileTime({
 /// to do.
 size_t MostThreads() { return std::clamp<size_t>(std::thread::hardware_concurrency() / 2, 2, 4); }
 
+/// Note [The first compilation]: the compiler is opened by the first kernel that no cache has. The
+/// dynamic linker is locked meanwhile, for 10 to 20 ms, and a thread that begins to use a
+/// thread-local object, or starts another thread, waits for it: the one that computes the first
+/// results does both. So threads of the queue let it go first for a while. Who waits for code is
+/// not delayed, and a short program never opens the compiler.
+constexpr std::chrono::milliseconds kHeadStart{20};
+
 /// The kernels that wait to be compiled, and the threads that compile them, started as needed.
 /// Threads do not survive a fork, so the child gets a queue of its own.
 class CompileQueue {
@@ -78,6 +86,7 @@ class CompileQueue {
     if (stopped_) return;
     if (threads_.empty()) {
       process_exit::Register(process_exit::Stage::kKernelCompiles, [] { Get().Stop(); });
+      opens_ = std::chrono::steady_clock::now() + kHeadStart;
     }
     waiting_.push_back(std::move(kernel));
     if (waiting_.size() > threads_.size() - busy_ && threads_.size() < MostThreads()) {
@@ -91,7 +100,21 @@ class CompileQueue {
     return stopped_;
   }
 
+  /// Returns when the compiler may be opened. Note [The first compilation]
+  void WaitToOpen() {
+    std::unique_lock lock(mutex_);
+    changed_.wait_until(lock, opens_, [&] { return stopped_ || is_urgent_; });
+  }
+
+  /// Somebody waits for code.
+  void Hurry() {
+    std::lock_guard lock(mutex_);
+    is_urgent_ = true;
+    changed_.notify_all();
+  }
+
   void WaitUntilEmpty() {
+    Hurry();
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return waiting_.empty() && busy_ == 0; });
   }
@@ -108,7 +131,7 @@ class CompileQueue {
       ++busy_;
       lock.unlock();
       // Nobody else holds it: the graph was dropped meanwhile.
-      if (kernel.use_count() > 1) kernel->Compile();
+      if (kernel.use_count() > 1) kernel->Compile([this] { WaitToOpen(); });
       kernel.reset();
       lock.lock();
       --busy_;
@@ -138,7 +161,8 @@ class CompileQueue {
   std::condition_variable changed_;
   std::deque<std::shared_ptr<KernelCode>> waiting_;
   std::vector<std::thread> threads_;
-  bool stopped_ = false;
+  std::chrono::steady_clock::time_point opens_;
+  bool stopped_ = false, is_urgent_ = false;
   size_t busy_ = 0;  // threads
 };
 
@@ -175,6 +199,7 @@ std::shared_ptr<KernelCode> KernelCode::Get(const std::shared_ptr<const compiler
 
 void KernelCode::WaitFor(const std::vector<std::shared_ptr<KernelCode>>& kernels) {
   bool can_compile = LlvmCompiler::WhyAbsent().empty();
+  CompileQueue::Get().Hurry();
   for (size_t i = 1; can_compile && i < kernels.size(); ++i) {
     if (kernels[i]->state_.load() == kNew) CompileQueue::Get().Push(kernels[i]);
   }
@@ -192,21 +217,22 @@ void KernelCode::Wait() const {
   for (int state = state_.load(); state != kDone; state = state_.load()) state_.wait(state);
 }
 
-void KernelCode::Compile() {
+void KernelCode::Compile(const std::function<void()>& before_opening) {
   int state = kNew;
   if (!state_.compare_exchange_strong(state, kTaken)) return;
-  CompileNow();
+  CompileNow(before_opening);
   state_.store(kDone);
   state_.notify_all();
 }
 
-void KernelCode::CompileNow() {
+void KernelCode::CompileNow(const std::function<void()>& before_opening) {
   metrics::ScopedTimer timer(metrics::Get<kKernelCompileTime>());
   profile::Span span("compile kernel", "kernel compile");
   span.Set("instructions", static_cast<int64_t>(kernel_->instrs.size()));
   const std::string source = ToText(*kernel_);
   try {
     std::shared_ptr<const LoadedCode> code = FindCode(source);  // which needs no LLVM
+    if (!code && before_opening) before_opening();
     if (std::string reason; !code && !(reason = LlvmCompiler::WhyAbsent()).empty()) {
       if (CompileQueue::Get().stopped()) return;  // the process is ending
       LogOnce("cpu.llvm", LogLevel::kWarn, "cpu: kernels stay interpreted: {}", reason);

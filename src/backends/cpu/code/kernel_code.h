@@ -3,6 +3,7 @@
 /// compiled it; equal kernels share one object.
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -49,13 +50,13 @@ class KernelCode {
   std::shared_ptr<const LoadedCode> code() const { return compiled() ? code_ : nullptr; }
 
   /// Compiles; a failure is logged once, and nothing is thrown. Only the first call compiles, and
-  /// others do not wait.
-  void Compile();
+  /// others do not wait. Calls `before_opening` where no cache has the code.
+  void Compile(const std::function<void()>& before_opening = nullptr);
 
  private:
   enum State : int { kNew, kTaken, kDone };
 
-  void CompileNow();
+  void CompileNow(const std::function<void()>& before_opening);
   void Wait() const;
 
   const std::shared_ptr<const compiler::Kernel> kernel_;
