@@ -86,6 +86,26 @@ void Sizes() {
   distributed::shutdown();
 }
 
+/// The gradient of the sum of all ranks' losses, which are quadratic in the result of a collective,
+/// beside a difference along a direction of all ranks' elements.
+void CheckGradient(const std::string& what, const std::function<Tensor(const Tensor&)>& fn) {
+  const auto rank = static_cast<uint64_t>(distributed::rank());
+  const Dims sizes = {distributed::size(), 2 * distributed::size()};
+  Tensor x = Data(sizes, rank), direction = Data(sizes, rank + 10);
+  auto loss = [&](const Tensor& at) {
+    Tensor y = fn(at);
+    return sum(y * y * Data(y.sizes(), rank + 20));
+  };
+  auto total = [&](double step) {
+    return distributed::all_reduce(loss(x + direction * Scalar(step))).item<double>();
+  };
+  Tensor leaf = x.clone().requires_grad_();
+  Tensor slope = sum(grad({loss(leaf)}, {leaf})[0] * direction);
+  const double h = 1e-5;
+  CheckClose({distributed::all_reduce(slope).item<double>()}, {(total(h) - total(-h)) / (2 * h)},
+             1e-6, "gradient of " + what);
+}
+
 /// The gradient of the sum of all ranks' losses.
 void Gradients() {
   Group world = distributed::init();
@@ -125,6 +145,31 @@ void Gradients() {
   for (int i = 0; i < n; ++i) ring.push_back({i, (i + 1) % n});
   CheckEqual(grad([&](const Tensor& x) { return distributed::permute(x, ring); }, Own({1})),
              {double((world.rank() + 1) % n + 1)});
+  // Of equal elements each has its share.
+  CheckEqual(grad([](const Tensor& x) { return distributed::reduce_scatter(x, Reduction::kMax); },
+                  ones({n}, DType::kF32)),
+             [&] {
+               std::vector<double> shares;
+               for (int i = 0; i < n; ++i) shares.push_back((i + 1.0) / n);
+               return shares;
+             }());
+  const std::vector<std::pair<Reduction, std::string>> reductions = {{Reduction::kSum, "sum"},
+                                                                     {Reduction::kMean, "mean"},
+                                                                     {Reduction::kMin, "min"},
+                                                                     {Reduction::kMax, "max"},
+                                                                     {Reduction::kProd, "prod"}};
+  for (const auto& [reduction, name] : reductions) {
+    CheckGradient("all_reduce " + name, [reduction = reduction](const Tensor& x) {
+      return distributed::all_reduce(x, reduction);
+    });
+    CheckGradient("reduce_scatter " + name, [reduction = reduction](const Tensor& x) {
+      return distributed::reduce_scatter(x, reduction, 1);
+    });
+  }
+  CheckGradient("all_gather", [](const Tensor& x) { return distributed::all_gather(x, 1); });
+  CheckGradient("broadcast", [](const Tensor& x) { return distributed::broadcast(x, 1); });
+  CheckGradient("all_to_all", [](const Tensor& x) { return distributed::all_to_all(x, 0, 1); });
+  CheckGradient("permute", [&](const Tensor& x) { return distributed::permute(x, ring); });
   distributed::shutdown();
 }
 
