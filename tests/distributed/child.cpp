@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
+#include <iomanip>
 #include <iostream>
 #include <map>
 #include <thread>
@@ -74,6 +75,13 @@ void Sizes() {
     Tensor sum = distributed::all_reduce(x, Reduction::kMax);
     Tensor want = arange(Scalar(size)).to(DType::kF32) + Scalar(double(n - 1));
     Check(hammock::all(eq(sum, want)).item().ToBool(), "size " + std::to_string(size));
+  }
+  for (int64_t size : {1, 3, 600001}) {  // of a part
+    Tensor numbers = arange(Scalar(n * size)).to(DType::kF32);
+    Tensor own = distributed::reduce_scatter(numbers + Scalar(double(world.rank())));
+    Tensor want = numbers.narrow(0, world.rank() * size, size) * Scalar(double(n)) +
+                  Scalar(n * (n - 1) / 2.0);
+    Check(hammock::all(eq(own, want)).item().ToBool(), "part of size " + std::to_string(size));
   }
   for (DType dtype : {DType::kF64, DType::kI32, DType::kI64, DType::kU8, DType::kI8}) {
     Tensor x = ones({5}, dtype);
@@ -220,7 +228,8 @@ void Bits() {
   Tensor parts = cat({distributed::all_reduce(x.narrow(0, 0, 1000)),
                       distributed::all_reduce(x.narrow(0, 1000, 99003))});
   Check(hammock::all(eq(whole, parts)).item().ToBool(), "bits of parts");
-  std::cout << "bits " << sum(whole.to(DType::kF64)).item().ToDouble() << std::endl;
+  std::cout << std::setprecision(17) << "bits " << sum(whole.to(DType::kF64)).item().ToDouble()
+            << std::endl;
   distributed::shutdown();
 }
 

@@ -252,7 +252,9 @@ void RunCollective(const GraphNode& node, const Shape& type, const void* in, voi
   const uint32_t tag = call.agreement->NextTag();
   group.Call(run.what, [&](distributed::Engine& engine) {
     if (node.op == &ops::kAllToAll) {
-      engine.AllToAll(in, out, bytes / run.ranks(), tag);
+      const size_t part = bytes / run.ranks(), own = static_cast<size_t>(group.rank) * part;
+      std::memcpy(static_cast<char*>(out) + own, static_cast<const char*>(in) + own, part);
+      engine.AllToAll(in, out, part, tag);
     } else {
       std::memcpy(out, in, bytes);
       engine.Broadcast(out, bytes, static_cast<int>(node.attrs[0].integer()), tag);
