@@ -480,8 +480,7 @@ void Buckets() {
 int64_t Merged() { return metrics::CounterValue("distributed::MergedCollectives").value_or(0); }
 
 /// Collectives that follow each other are sent together, unless a rank cannot: then no rank does.
-void Merges() {
-  config::Set("device", "cpu");  // the interpreter sends them one by one
+void MergesOnDevice() {
   Group world = distributed::init();
   const int n = world.size();
   const float r = static_cast<float>(world.rank());
@@ -498,6 +497,8 @@ void Merges() {
     Tensor b =
         distributed::all_reduce(depends ? a.narrow(0, 1, 1) * Scalar(double(r) / n) : Own({r}));
     Tensor c = distributed::all_reduce(Own({1, r, 2}));
+    Tensor numbers = arange(Scalar(5001)).to(DType::kF32);  // more than each rank reduces alone
+    Tensor large = distributed::all_reduce(numbers + Scalar(double(r)));
     Tensor d = distributed::all_gather(Own({r}));
     Tensor e = distributed::all_gather(Own({r, 2}));
     Tensor all = arange(Scalar(2 * n)).to(DType::kF32);
@@ -509,6 +510,8 @@ void Merges() {
     CheckEqual(a, {sum, double(n)});
     CheckEqual(b, {sum});
     CheckEqual(c, {double(n), sum, 2.0 * n});
+    Check(hammock::all(eq(large, numbers * Scalar(double(n)) + Scalar(sum))).item().ToBool(),
+          "a large one");
     CheckEqual(d, ranks);
     Check(Values(e)[0] == 0 && Values(e)[1] == 2 && Values(e).back() == 2, "gathered");
     CheckEqual(f, {2.0 * n * r, n * (2.0 * r + 1)});
@@ -517,7 +520,7 @@ void Merges() {
   };
   step(false);
   const int64_t merged = Merged();
-  // The five reductions, the two gathers, the two scatters, and the two halves of a reduction.
+  // The six reductions, the two gathers, the two scatters, and the two halves of a reduction.
   Check(merged == 4, std::to_string(merged) + " merged collectives");
   step(world.rank() == 1);
   Check(Merged() == merged, "merged though one rank cannot");
@@ -532,6 +535,11 @@ void Merges() {
   CheckEqual(c, {double(r)});
   Check(Merged() == merged + 1, std::to_string(Merged()) + " merged beside another group");
   distributed::shutdown();
+}
+
+void Merges() {
+  config::Set("device", "cpu");  // the interpreter sends them one by one
+  MergesOnDevice();
 }
 
 /// A captured graph has its collectives, and a replay agrees on them too.
@@ -558,6 +566,7 @@ void OverNccl(void (*scenario)()) {
 }
 void GpuCollectives() { OverNccl(Collectives); }
 void GpuSizes() { OverNccl(Sizes); }
+void GpuMerges() { OverNccl(MergesOnDevice); }
 void GpuStaged() {
   Collectives();
   Check(metrics::CounterValue("cuda::NcclCollectives").value_or(0) == 0, "over NCCL");
@@ -635,6 +644,8 @@ int main(int, char** argv) {
                                                        {"captured", Captured},
                                                        {"gpu_collectives", GpuCollectives},
                                                        {"gpu_sizes", GpuSizes},
+                                                       {"gpu_merges", GpuMerges},
+                                                       {"gpu_staged_merges", MergesOnDevice},
                                                        {"gpu_staged", GpuStaged},
                                                        {"mixed_devices", MixedDevices},
                                                        {"killed_in_nccl", KilledInNccl},

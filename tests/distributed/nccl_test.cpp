@@ -33,6 +33,10 @@ class Gpus : public ::testing::Test {
 TEST_F(Gpus, RunCollectives) { Succeed(2, "gpu_collectives"); }
 /// With three ranks shares of elements differ, and a sum that is rounded more than once shows.
 TEST_F(Gpus, SendAllSizesAndDTypes) { Succeed(3, "gpu_sizes"); }
+TEST_F(Gpus, MergeCollectivesThatFollowEachOther) { Succeed(3, "gpu_merges"); }
+TEST_F(Gpus, MergeThroughTheHostWhereNcclCannotConnectThem) {
+  Succeed(2, "gpu_staged_merges", "refuse");
+}
 TEST_F(Gpus, TrainAsOneRankWithTheWholeBatch) { Succeed(2, "training"); }
 TEST_F(Gpus, GoThroughTheHostWhereNcclCannotConnectThem) { Succeed(2, "gpu_staged", "refuse"); }
 TEST_F(Gpus, GoThroughTheHostWhereOneRankHasNone) { Succeed(2, "mixed_devices"); }

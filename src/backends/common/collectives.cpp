@@ -162,7 +162,7 @@ void RunMerged(const Running& run, const Shape& type, const char* in, char* out)
   const std::string& kind = run.node.attrs[0].str();
   const bool alike = run.call.agreement->is_merged_alike();
   const auto count = static_cast<size_t>(type.numel());
-  if (alike) metrics::Get<kMerged>().Add(1);
+  if (alike) CountMergedCollective();
   if (kind == "all_reduce" || kind == "reduce_scatter_all_gather") {
     if (alike) return run.AllReduce(in, out, count);
     if (kind == "all_reduce") return ReduceOneByOne(run, in, out);
@@ -213,6 +213,8 @@ int64_t CollectiveScratch(const GraphNode& node, const Shape& type) {
   }
   return static_cast<int64_t>(bytes);
 }
+
+void CountMergedCollective() { metrics::Get<kMerged>().Add(1); }
 
 CollectiveScope::CollectiveScope(distributed::StepAgreements* collectives)
     : outer_(std::exchange(current_collectives, collectives)) {}
