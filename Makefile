@@ -50,8 +50,9 @@ asan_parts:  ## the same for the parts that read files, record and run, without 
 tsan:  ## run all tests with the thread sanitizer
 	$(call check,tsan)
 
-faults: build  ## ranks that die, hang, throw or disagree, 100 times each
-	build/tests/distributed/distributed_tests --gtest_filter='*Faults*:*Divergence*:*WhenOneIsKilled*' --gtest_repeat=100 \
+ROUNDS ?= 100
+faults: build  ## ranks that die, hang, throw or disagree, 100 times each (ROUNDS)
+	build/tests/distributed/distributed_tests --gtest_filter='*Faults*:*Divergence*:*WhenOneIsKilled*' --gtest_repeat=$(ROUNDS) \
 	  --gtest_break_on_failure --gtest_brief=1
 	build/tests/parallel/parallel_tests --gtest_filter='*WhenOneIsKilled*' --gtest_repeat=100 --gtest_break_on_failure \
 	  --gtest_brief=1

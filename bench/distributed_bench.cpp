@@ -1,8 +1,10 @@
 // Ranks on one host: all-reduces beside those of the bare engine, what agreement costs, training of
-// several ranks with one thread each beside one rank with as many threads. On idle cores only:
-// ranks that share a core measure the scheduler.
+// several ranks with one thread each beside one rank with as many threads, and what `hammock plan`
+// says of it. On idle cores only: ranks that share a core measure the scheduler; processor times
+// are those of the rank's threads.
 //
-//   distributed_bench [ranks] [largest message, MB] [part: messages, agreement, training; all]
+//   distributed_bench [ranks] [largest message, MB] [messages, agreement, training, plan or all]
+//   hammock launch -n 2 distributed_bench mlp       trains the MLP, for a profile of its ranks
 
 #include <gloo/allreduce.h>
 #include <gloo/rendezvous/context.h>
@@ -10,6 +12,7 @@
 #include <gloo/transport/tcp/device.h>
 #include <hammock/distributed/data_parallel.h>
 #include <hammock/hammock.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -113,65 +116,170 @@ void MeasureAgreement(const Group& world) {
     std::printf("%s\n", metrics::Report({}, {"distributed::AgreementTime"}).c_str());
 }
 
-struct Trained {
-  double milliseconds;  // of a step
-  size_t bytes;         // of gradients
+/// Encoder of 2 layers that tells each code from its neighbours, of the sizes that `hammock plan`
+/// is asked about.
+struct Encoder : nn::UnaryModule {
+  static constexpr int64_t kLayers = 2, kWidth = 256, kHeads = 4, kCodes = 1000, kLength = 64;
+  nn::Embedding codes = register_module("codes", nn::Embedding(kCodes, kWidth));
+  nn::TransformerEncoder layers = register_module(
+      "layers", nn::TransformerEncoder(nn::TransformerLayerOptions{.d_model = kWidth,
+                                                                   .nhead = kHeads,
+                                                                   .dim_feedforward = 4 * kWidth,
+                                                                   .dropout = 0,
+                                                                   .batch_first = true},
+                                       kLayers));
+  Encoder() : UnaryModule("Encoder") {}
+  Tensor forward(const Tensor& x) override { return matmul(layers(codes(x)), codes->weight.t()); }
 };
 
-/// Median step of an MLP whose batch is shared by the ranks.
-Trained TrainMlp(const Group* world) {
+/// A model with its data, whose first dim is the batch.
+struct Task {
+  std::string name;
+  std::shared_ptr<nn::Module> model;
+  Tensor inputs, targets;
+  std::function<Tensor(const Tensor& outputs, const Tensor& targets)> loss;
+};
+
+Task MlpTask() {
   manual_seed(0);
   nn::Sequential net(nn::Linear(256, 1024), nn::ReLU(), nn::Linear(1024, 1024), nn::ReLU(),
                      nn::Linear(1024, 16));
-  optim::SGD optimizer(net->parameters(), {.lr = 0.01});
+  return {"MLP", net, randn({512, 256}), randn({512, 16}),
+          [](const Tensor& y, const Tensor& target) { return mse_loss(y, target); }};
+}
+
+Task EncoderTask() {
+  manual_seed(0);
+  auto model = std::make_shared<Encoder>();
+  Tensor codes = randint(Encoder::kCodes, {16, Encoder::kLength});
+  return {"encoder", model, codes, codes.roll({1}, {1}), [](const Tensor& y, const Tensor& target) {
+            return cross_entropy(y.flatten(0, 1), target.flatten());
+          }};
+}
+
+struct Trained {
+  double milliseconds = 0;            // of a step
+  double processor_milliseconds = 0;  // of this rank's threads
+  double memory = 0;                  // most bytes that were in use
+};
+
+double ProcessorMilliseconds() {
+  rusage usage;
+  getrusage(RUSAGE_SELF, &usage);
+  auto of = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) * 1e3 + static_cast<double>(time.tv_usec) / 1e3;
+  };
+  return of(usage.ru_utime) + of(usage.ru_stime);
+}
+
+/// Medians of steps whose batch is shared by the ranks; one rank has all of it.
+Trained Train(const Task& task, const Group* world) {
+  optim::Adam optimizer(task.model->parameters(), {.lr = 0.001});
   std::optional<distributed::DataParallel> parallel;
-  if (world) parallel.emplace(*net, *world);
-  const int64_t batch = 512 / (world ? world->size() : 1);
-  Tensor x = randn({batch, 256}), y = randn({batch, 16});
-  std::vector<double> times;
+  if (world) parallel.emplace(*task.model, *world);
+  const int64_t part = task.inputs.size(0) / (world ? world->size() : 1);
+  const int64_t begin = world ? world->rank() * part : 0;
+  Tensor x = task.inputs.narrow(0, begin, part).contiguous();
+  Tensor y = task.targets.narrow(0, begin, part).contiguous();
+  std::vector<double> times, processor_times;
   for (int i = -5; i < 40; ++i) {
+    const double before = ProcessorMilliseconds();
     const double time = MicrosecondsOf([&] {
       step([&] {
         optimizer.zero_grad();
-        mse_loss(parallel ? (*parallel)(x) : net(x), y).backward();
+        task.loss(parallel ? (*parallel)(x) : (*task.model)(x), y).backward();
         if (parallel) parallel->reduce_gradients();
         optimizer.step();
       });
       mark_step(true);
     });
-    if (i >= 0) times.push_back(time / 1000);
+    if (i < 0) continue;
+    times.push_back(time / 1000);
+    processor_times.push_back(ProcessorMilliseconds() - before);
   }
-  size_t bytes = 0;
-  for (const Tensor& parameter : net->parameters()) {
-    bytes += static_cast<size_t>(parameter.shape().bytes());
-  }
-  return {Median(times), bytes};
+  return {Median(times), Median(processor_times),
+          static_cast<double>(GetMemoryInfo(x.device()).peak)};
 }
 
-void CompareTraining(const Group& world, BareEngine& bare, double alone_ms) {
-  const Trained together = TrainMlp(&world);
-  std::vector<float> gradients(together.bytes / sizeof(float));
-  std::vector<double> times;
-  for (int i = 0; i < 10; ++i) {
-    world.barrier();
-    times.push_back(MicrosecondsOf([&] { bare.AllReduce(gradients); }) / 1000);
+/// One rank that trains alone.
+struct Alone {
+  Trained mlp, encoder;         // with as many threads as there are ranks
+  Trained encoder_of_1_thread;  // its processor time is the rate that plans need
+};
+
+size_t BytesOfParameters(const Task& task) {
+  size_t bytes = 0;
+  for (const Tensor& parameter : task.model->parameters()) {
+    bytes += static_cast<size_t>(parameter.shape().bytes());
   }
-  const double sum = alone_ms + Median(times);
+  return bytes;
+}
+
+/// The median of all-reduces by the engine itself.
+Trained BareAllReduce(const Group& world, BareEngine& bare, size_t bytes) {
+  std::vector<float> values(bytes / sizeof(float));
+  std::vector<double> times, processor_times;
+  for (int i = 0; i < 20; ++i) {
+    world.barrier();
+    const double before = ProcessorMilliseconds();
+    times.push_back(MicrosecondsOf([&] { bare.AllReduce(values); }) / 1000);
+    processor_times.push_back(ProcessorMilliseconds() - before);
+  }
+  return {Median(times), Median(processor_times)};
+}
+
+void CompareTraining(const Group& world, BareEngine& bare, const Trained& alone, const Task& task) {
+  const size_t bytes = BytesOfParameters(task);
+  const Trained together = Train(task, &world);
+  const double engine = BareAllReduce(world, bare, bytes).milliseconds;
   if (world.rank() != 0) return;
+  const double sum = alone.milliseconds + engine;
   std::printf(
-      "MLP training: %d ranks of 1 thread %.2f ms, 1 rank of %d threads %.2f ms, its sum with the "
-      "engine's all-reduce of %.1f MB %.2f ms: %.2f of it\n",
-      world.size(), together.milliseconds, world.size(), alone_ms,
-      static_cast<double>(together.bytes) / 1e6, sum, sum / together.milliseconds);
+      "%s training: %d ranks of 1 thread %.2f ms, 1 rank of %d threads %.2f ms: %.2f of it; its "
+      "sum with the engine's all-reduce of %.1f MB %.2f ms: %.2f of it; processor time %.2f ms a "
+      "rank, %.2f ms alone\n",
+      task.name.c_str(), world.size(), together.milliseconds, world.size(), alone.milliseconds,
+      alone.milliseconds / together.milliseconds, static_cast<double>(bytes) / 1e6, sum,
+      sum / together.milliseconds, together.processor_milliseconds, alone.processor_milliseconds);
+}
+
+/// What `hammock plan` predicts of the encoder from speeds in processor time, which ranks that
+/// share cores with others have too, and what came of it.
+void ComparePlan(const Group& world, BareEngine& bare, const Trained& alone) {
+  const Task task = EncoderTask();
+  const size_t bytes = BytesOfParameters(task);
+  const Trained together = Train(task, &world);
+  const double all_reduce = BareAllReduce(world, bare, bytes).processor_milliseconds / 1e3;
+  if (world.rank() != 0) return;
+  const double tokens = static_cast<double>(task.inputs.numel()), n = world.size();
+  constexpr double kWidth = Encoder::kWidth;
+  const double parameters = Encoder::kLayers * 12 * kWidth * kWidth + Encoder::kCodes * kWidth;
+  const double attention = 12.0 * Encoder::kLayers * Encoder::kWidth * Encoder::kLength / 2;
+  const double flops = tokens * (6 * parameters + attention);
+  std::printf(
+      "hammock plan --layers %ld --width %ld --heads %ld --vocabulary %ld --context %ld --batch "
+      "%ld "
+      "--at-once %ld --element-bytes 4 --keep --overlap 0 -g %d --flops %.4g --host-bandwidth "
+      "%.4g\n"
+      "  measured: %.2f ms of processor time a step (%.2f ms by the clock), %.4f GB\n",
+      Encoder::kLayers, Encoder::kWidth, Encoder::kHeads, Encoder::kCodes, Encoder::kLength,
+      task.inputs.size(0), task.inputs.size(0) / world.size(), world.size(),
+      flops / alone.processor_milliseconds * 1e3,
+      2 * static_cast<double>(bytes) * (n - 1) / n / all_reduce, together.processor_milliseconds,
+      together.milliseconds, together.memory / 1e9);
 }
 
 int RunRank(const std::string& folder, size_t most_bytes, const std::string& part,
-            double alone_ms) {
+            const Alone& alone) {
   Group world = distributed::init();
   BareEngine bare(world, folder);
   if (part == "messages" || part == "all") CompareMessages(world, bare, most_bytes);
   if (part == "agreement" || part == "all") MeasureAgreement(world);
-  if (part == "training" || part == "all") CompareTraining(world, bare, alone_ms);
+  if (part == "training" || part == "all") {
+    CompareTraining(world, bare, alone.mlp, MlpTask());
+    CompareTraining(world, bare, alone.encoder, EncoderTask());
+  }
+  if (part == "plan" || part == "all") ComparePlan(world, bare, alone.encoder_of_1_thread);
   distributed::shutdown();
   return 0;
 }
@@ -185,26 +293,42 @@ pid_t Start(const std::function<int()>& work) {
   std::_Exit(code);
 }
 
+/// Trains in a process of its own with so many threads.
+Trained TrainAlone(int threads, Task (*task)()) {
+  int answer[2];
+  Trained trained;
+  if (pipe(answer) != 0) std::exit(1);
+  const pid_t pid = Start([&] {
+    config::Set("cpu.threads", std::to_string(threads));
+    trained = Train(task(), nullptr);
+    return write(answer[1], &trained, sizeof(trained)) == sizeof(trained) ? 0 : 1;
+  });
+  if (read(answer[0], &trained, sizeof(trained)) != sizeof(trained)) std::exit(1);
+  waitpid(pid, nullptr, 0);
+  return trained;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
+  if (argc == 2 && argv[1] == std::string("mlp")) {
+    Group world = distributed::init();
+    Train(MlpTask(), &world);
+    distributed::shutdown();
+    return 0;
+  }
   const int ranks = argc > 1 ? std::atoi(argv[1]) : 2;
   const size_t most_bytes = static_cast<size_t>(argc > 2 ? std::atoi(argv[2]) : 256) << 20;
   const std::string part = argc > 3 ? argv[3] : "all";
   std::string folder = (std::filesystem::temp_directory_path() / "hammock-bench-XXXXXX").string();
   if (!mkdtemp(folder.data())) return 1;
   std::filesystem::create_directories(folder + "/gloo");
-  // The one that trains alone has a process of its own, with as many threads as there are ranks.
-  int answer[2];
-  double alone_ms = 0;
-  if (pipe(answer) != 0) return 1;
-  const pid_t alone = Start([&] {
-    config::Set("cpu.threads", std::to_string(ranks));
-    const double ms = part == "training" || part == "all" ? TrainMlp(nullptr).milliseconds : 0;
-    return write(answer[1], &ms, sizeof(ms)) == sizeof(ms) ? 0 : 1;
-  });
-  waitpid(alone, nullptr, 0);
-  if (read(answer[0], &alone_ms, sizeof(alone_ms)) != sizeof(alone_ms)) return 1;
+  Alone alone;
+  if (part == "training" || part == "all") {
+    alone.mlp = TrainAlone(ranks, MlpTask);
+    alone.encoder = TrainAlone(ranks, EncoderTask);
+  }
+  if (part == "plan" || part == "all") alone.encoder_of_1_thread = TrainAlone(1, EncoderTask);
   std::vector<pid_t> started;
   for (int rank = 0; rank < ranks; ++rank) {
     started.push_back(Start([&] {
@@ -212,7 +336,7 @@ int main(int argc, char** argv) {
       setenv("WORLD_SIZE", std::to_string(ranks).c_str(), 1);
       config::Set("cpu.threads", "1");
       config::Set("distributed.store", folder);
-      return RunRank(folder + "/gloo", most_bytes, part, alone_ms);
+      return RunRank(folder + "/gloo", most_bytes, part, alone);
     }));
   }
   int result = 0;

@@ -114,6 +114,7 @@ struct WorkQueue::State {
   bool asleep = false;               // the thread, until it is told of a task
   bool running = false;
   bool stopping = false;
+  bool is_left = false;  // by its queue, which a task has destroyed: the thread deletes it
   std::thread thread;
 };
 
@@ -125,9 +126,15 @@ WorkQueue::WorkQueue(std::string name, size_t capacity, std::chrono::microsecond
 
 WorkQueue::~WorkQueue() {
   Stop();
-  // In the child of a fork the lock and the thread are not ours; in a task the thread is this one,
-  // which is leaving by exit().
-  if (Forked() || InTask()) (void)state_.release();
+  // In the child of a fork the lock and the thread are not ours.
+  if (Forked()) (void)state_.release();
+  if (!state_ || !InTask()) return;
+  // A task has held the last reference to the queue's owner, or is leaving by exit().
+  State& s = *state_.release();
+  std::lock_guard lock(s.mutex);
+  if (s.thread.get_id() != std::this_thread::get_id()) return;
+  s.is_left = true;
+  s.thread.detach();
 }
 
 bool WorkQueue::Forked() const {
@@ -180,11 +187,13 @@ void WorkQueue::Work(State& s) {
   while (true) {
     const uint64_t due = s.WaitForWork(lock);
     // Where another thread is running a task while the queue stops, it goes on with the others too.
-    if (s.tasks.empty() || s.running) return;
+    if (s.tasks.empty() || s.running) break;
     do {
       s.RunFirst(lock);
     } while (s.taken < due && !s.running && !s.tasks.empty());
   }
+  lock.unlock();
+  if (s.is_left) delete &s;
 }
 
 void WorkQueue::Drain() {

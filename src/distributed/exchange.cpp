@@ -49,18 +49,28 @@ W Combine(Reduction reduction, W a, W b) {
   return a;
 }
 
-/// out[i] = parts[0][i] + parts[1][i] + ..., where part r begins `stride` elements behind the one
-/// before it.
+/// Elements of all ranks, which are to be reduced.
+template <class T>
+struct Parts {
+  const T* received;  ///< those of rank r begin `stride` elements behind those of the one before it
+  size_t stride, ranks;
+  const T* own;  ///< of this rank, which need not be among those received
+  size_t rank;
+  const T* Of(size_t of) const { return of == rank ? own : received + of * stride; }
+};
+
+/// out[i] = element i of rank 0 + element i of rank 1 + ... `out` may be `parts.own`.
 template <class T, Reduction reduction>
-void Reduce(const T* parts, size_t stride, size_t ranks, T* out, size_t count) {
+void Reduce(const Parts<T>& parts, T* out, size_t count) {
   using W = typename Wide<T>::Type;
   constexpr size_t kBlock = 1024;
   W sums[kBlock];
   for (size_t begin = 0; begin < count; begin += kBlock) {
     const size_t block = std::min(kBlock, count - begin);
-    for (size_t i = 0; i < block; ++i) sums[i] = static_cast<W>(parts[begin + i]);
-    for (size_t rank = 1; rank < ranks; ++rank) {
-      const T* part = parts + rank * stride + begin;
+    const T* first = parts.Of(0) + begin;
+    for (size_t i = 0; i < block; ++i) sums[i] = static_cast<W>(first[i]);
+    for (size_t rank = 1; rank < parts.ranks; ++rank) {
+      const T* part = parts.Of(rank) + begin;
       for (size_t i = 0; i < block; ++i) {
         if constexpr (std::same_as<T, bool>) {
           sums[i] = reduction == Reduction::kMin || reduction == Reduction::kProd
@@ -72,35 +82,37 @@ void Reduce(const T* parts, size_t stride, size_t ranks, T* out, size_t count) {
       }
     }
     for (size_t i = 0; i < block; ++i) {
-      if constexpr (reduction == Reduction::kMean) sums[i] = static_cast<W>(sums[i] / W(ranks));
+      if constexpr (reduction == Reduction::kMean) {
+        sums[i] = static_cast<W>(sums[i] / W(parts.ranks));
+      }
       out[begin + i] = static_cast<T>(sums[i]);
     }
   }
 }
 
 template <class T>
-void ReduceBy(Reduction reduction, const T* parts, size_t stride, size_t ranks, T* out,
-              size_t count) {
+void ReduceBy(Reduction reduction, const Parts<T>& parts, T* out, size_t count) {
   switch (reduction) {
     case Reduction::kSum:
-      return Reduce<T, Reduction::kSum>(parts, stride, ranks, out, count);
+      return Reduce<T, Reduction::kSum>(parts, out, count);
     case Reduction::kMean:
-      return Reduce<T, Reduction::kMean>(parts, stride, ranks, out, count);
+      return Reduce<T, Reduction::kMean>(parts, out, count);
     case Reduction::kMin:
-      return Reduce<T, Reduction::kMin>(parts, stride, ranks, out, count);
+      return Reduce<T, Reduction::kMin>(parts, out, count);
     case Reduction::kMax:
-      return Reduce<T, Reduction::kMax>(parts, stride, ranks, out, count);
+      return Reduce<T, Reduction::kMax>(parts, out, count);
     case Reduction::kProd:
-      return Reduce<T, Reduction::kProd>(parts, stride, ranks, out, count);
+      return Reduce<T, Reduction::kProd>(parts, out, count);
   }
 }
 
-void ReduceParts(DType dtype, Reduction reduction, const char* parts, size_t stride, size_t ranks,
-                 char* out, size_t count) {
+void ReduceParts(DType dtype, Reduction reduction, const Parts<char>& parts, char* out,
+                 size_t count) {
   VisitDType(dtype, [&](auto zero) {
     using T = decltype(zero);
-    ReduceBy<T>(reduction, reinterpret_cast<const T*>(parts), stride, ranks,
-                reinterpret_cast<T*>(out), count);
+    const Parts<T> typed = {reinterpret_cast<const T*>(parts.received), parts.stride, parts.ranks,
+                            reinterpret_cast<const T*>(parts.own), parts.rank};
+    ReduceBy<T>(reduction, typed, reinterpret_cast<T*>(out), count);
   });
 }
 
@@ -123,7 +135,7 @@ size_t AllReduceScratch(size_t count, DType dtype, size_t ranks) {
   const size_t width = WidthOf(dtype);
   if (ranks == 1) return 0;
   if (count * width <= kSmallBytes) return count * width * ranks;
-  return ShareOf((count + ranks - 1) / ranks, dtype, ranks) * (2 * ranks + 1) * width;
+  return ShareOf((count + ranks - 1) / ranks, dtype, ranks) * 2 * ranks * width;
 }
 
 size_t ReduceScatterScratch(size_t count, DType dtype, size_t ranks) {
@@ -133,6 +145,7 @@ size_t ReduceScatterScratch(size_t count, DType dtype, size_t ranks) {
 void AllReduce(Agreement& agreement, Group::State& group, const std::string& what, const void* in,
                void* out, size_t count, DType dtype, Reduction reduction, char* scratch) {
   const size_t width = WidthOf(dtype), ranks = static_cast<size_t>(group.size());
+  const auto rank = static_cast<size_t>(group.rank);
   char* to = static_cast<char*>(out);
   const char* from = static_cast<const char*>(in);
   if (ranks == 1) {
@@ -143,14 +156,13 @@ void AllReduce(Agreement& agreement, Group::State& group, const std::string& wha
     if (engine.AllReduce(in, out, count, dtype, reduction, agreement.NextTag())) return;
     if (count * width <= kSmallBytes) {
       engine.AllGather(from, scratch, count * width, agreement.NextTag());
-      ReduceParts(dtype, reduction, scratch, count, ranks, to, count);
-      return;
+      return ReduceParts(dtype, reduction, {scratch, count, ranks, from, rank}, to, count);
     }
-    // Each rank reduces its share of a piece. The last piece is padded to equal shares.
+    // Each rank reduces its share of a piece, in its place. The last piece is padded to equal
+    // shares.
     const size_t share = ShareOf((count + ranks - 1) / ranks, dtype, ranks);
-    char* padded = scratch;
-    char* received = padded + share * ranks * width;
-    char* reduced = received + share * ranks * width;
+    char* received = scratch;
+    char* padded = received + share * ranks * width;
     for (size_t begin = 0; begin < count; begin += share * ranks) {
       const size_t piece = std::min(share * ranks, count - begin);
       const size_t part = std::min(share, (piece + ranks - 1) / ranks);
@@ -159,11 +171,13 @@ void AllReduce(Agreement& agreement, Group::State& group, const std::string& wha
         std::memcpy(padded, from + begin * width, piece * width);
         std::memset(padded + piece * width, 0, (part * ranks - piece) * width);
       }
-      engine.AllToAll(whole ? from + begin * width : padded, received, part * width,
-                      agreement.NextTag());
-      ReduceParts(dtype, reduction, received, part, ranks, reduced, part);
-      engine.AllGather(reduced, whole ? to + begin * width : padded, part * width,
-                       agreement.NextTag());
+      const char* sent = whole ? from + begin * width : padded;
+      char* gathered = whole ? to + begin * width : padded;
+      const size_t own = rank * part * width;
+      engine.AllToAll(sent, received, part * width, agreement.NextTag());
+      ReduceParts(dtype, reduction, {received, part, ranks, sent + own, rank}, gathered + own,
+                  part);
+      engine.AllGather(gathered + own, gathered, part * width, agreement.NextTag());
       if (!whole) std::memcpy(to + begin * width, padded, piece * width);
     }
   });
@@ -178,19 +192,24 @@ void ReduceScatter(Agreement& agreement, Group::State& group, const std::string&
     return;
   }
   if (count == 0) return;
+  const auto own_rank = static_cast<size_t>(group.rank);
+  const char* from = static_cast<const char*>(in);
   group.Call(what, [&](Engine& engine) {
     const size_t share = ShareOf(count, dtype, ranks);
-    char* sent = scratch;
-    char* received = sent + share * ranks * width;
+    char* received = scratch;
+    char* packed = received + share * ranks * width;
     for (size_t begin = 0; begin < count; begin += share) {
       const size_t part = std::min(share, count - begin);
-      for (size_t rank = 0; rank < ranks; ++rank) {
-        std::memcpy(sent + rank * part * width,
-                    static_cast<const char*>(in) + (rank * count + begin) * width, part * width);
+      const bool is_all = part == count;  // then its parts lie side by side already
+      for (size_t rank = 0; rank < ranks && !is_all; ++rank) {
+        if (rank == own_rank) continue;
+        std::memcpy(packed + rank * part * width, from + (rank * count + begin) * width,
+                    part * width);
       }
-      engine.AllToAll(sent, received, part * width, agreement.NextTag());
-      ReduceParts(dtype, reduction, received, part, ranks, static_cast<char*>(out) + begin * width,
-                  part);
+      const char* own = from + (own_rank * count + begin) * width;
+      engine.AllToAll(is_all ? from : packed, received, part * width, agreement.NextTag());
+      ReduceParts(dtype, reduction, {received, part, ranks, own, own_rank},
+                  static_cast<char*>(out) + begin * width, part);
     }
   });
 }

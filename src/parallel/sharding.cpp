@@ -13,6 +13,7 @@
 #include "hammock/ops.h"
 #include "ir/primitives.h"
 #include "ops/kit/compose.h"
+#include "ops/random/draw.h"
 #include "parallel/sharding_rules.h"
 #include "runtime/trace_function.h"
 #include "trace/after_op.h"
@@ -132,22 +133,30 @@ Dims LocalSizes(const Shape& shape, const Mesh& mesh, const std::vector<Placemen
 class Interpreter {
  public:
   Interpreter(const Graph& graph, const Mesh& mesh, ShardingReport& report)
-      : graph_(graph), mesh_(mesh), report_(report) {}
+      : graph_(graph), mesh_(mesh), report_(report), is_drawn_(graph.size(), false) {}
 
   /// Values of the graph's inputs, in order.
   std::vector<Value> Run(const std::vector<Value>& inputs) {
     values_.reserve(static_cast<size_t>(graph_.size()));
     size_t next = 0;
-    for (const GraphNode& node : graph_.nodes()) {
+    for (NodeId id : graph_.ids()) {
+      const GraphNode& node = graph_[id];
       if (node.op == &ops::kInput) {
         values_.push_back({inputs[next++]});
       } else {
         values_.push_back(RunNode(node));
       }
+      is_drawn_[id] = IsDrawn(node, values_[id]);
     }
     std::vector<Value> outputs;
     for (GraphValue output : graph_.outputs()) outputs.push_back(*Stored(output));
     return outputs;
+  }
+
+  /// An output of the graph, which is wanted in these placements: random numbers lie so then.
+  Value Output(size_t index, const std::vector<Placement>& placements) {
+    const GraphValue output = graph_.outputs()[index];
+    return is_drawn_[output.node] ? DrawnAt(output.node, placements) : *Stored(output);
   }
 
   /// Changes how a value lies along one axis.
@@ -254,7 +263,88 @@ class Interpreter {
     }
     if (auto found = converted_.find(key); found != converted_.end()) return found->second;
     Value value = *stored;
+    if (is_drawn_[node.inputs[operand].node]) {
+      std::vector<Placement> wanted;
+      for (const AxisPlan& plan : plans) wanted.push_back(plan.in[operand]);
+      value = DrawnAt(node.inputs[operand].node, wanted);
+    }
     for (int axis = 0; axis < mesh_.axes(); ++axis) convert(value, axis);
+    converted_.emplace(key, value);
+    return value;
+  }
+
+  // ---- random numbers: a rank that needs its part of them alone draws no others
+
+  /// A row of random words, in the sizes of what they are drawn for (ops::Row).
+  struct WordRow {
+    GraphValue state;
+    int64_t row, rows;
+  };
+  std::optional<WordRow> WordRowOf(const GraphNode& node) const {
+    if (node.op != &ops::kReshape) return std::nullopt;
+    const GraphNode* words = &graph_[node.inputs[0].node];
+    int64_t row = 0;
+    if (words->op == &ops::kSlice && words->attr("dim").integer() == 0 &&
+        words->attr("size").integer() == 1) {
+      row = words->attr("start").integer();
+      words = &graph_[words->inputs[0].node];
+    }
+    if (words->op != &ops::kRngBits || words->type().rank() != 2 ||
+        words->type().size(1) != node.type().numel()) {
+      return std::nullopt;
+    }
+    return WordRow{words->inputs[0], row, words->type().size(0)};
+  }
+
+  /// Whether a node is made of random words element by element, and lies whole on every rank.
+  bool IsDrawn(const GraphNode& node, const std::vector<Value>& values) const {
+    auto is_whole = [](const Value& value) {
+      return std::ranges::count(value.placements, replicate()) == std::ssize(value.placements);
+    };
+    if (values.size() != 1 || !is_whole(values[0])) return false;
+    if (WordRowOf(node)) return true;
+    bool any = false;
+    for (GraphValue input : node.inputs) {
+      if (!input.node || !is_whole(values_[input.node][static_cast<size_t>(input.index)])) {
+        return false;
+      }
+      any = any || is_drawn_[input.node];
+    }
+    return any && (node.op->IsElementwise() || node.op == &ops::kCast || node.op == &ops::kWhere);
+  }
+
+  /// A drawn value in other placements: the same numbers as those of the whole.
+  Value DrawnAt(NodeId id, const std::vector<Placement>& placements) {
+    std::string key = fmt::format("{}.0", id.number());
+    for (const Placement& placement : placements) key += " " + placement.to_string();
+    if (auto found = converted_.find(key); found != converted_.end()) return found->second;
+    const GraphNode& node = graph_[id];
+    LocationOverride scope(node.location);
+    const Dims whole = node.type().sizes(), sizes = LocalSizes(node.type(), mesh_, placements);
+    Value value = values_[id][0];
+    if (sizes == whole) return value;
+    if (const auto words = WordRowOf(node)) {
+      Dims start = Dims::Filled(whole.size(), 0);
+      for (int axis = 0; axis < mesh_.axes(); ++axis) {
+        const Placement& own = placements[static_cast<size_t>(axis)];
+        if (own.kind == Kind::kShard) start[own.dim] = mesh_.group(axis).rank() * sizes[own.dim];
+      }
+      Tensor drawn =
+          ops::WordsFrom(Stored(words->state)->local, sizes, {whole, start}, words->rows);
+      value.local = ops::Reshaped(Sliced(drawn, 0, words->row, 1), sizes);
+    } else {
+      std::vector<Tensor> operands;
+      for (GraphValue input : node.inputs) {
+        Value operand = *Stored(input);
+        if (is_drawn_[input.node]) operand = DrawnAt(input.node, placements);
+        for (int axis = 0; axis < mesh_.axes(); ++axis) {
+          Convert(operand, axis, placements[static_cast<size_t>(axis)], "", "", 0);
+        }
+        operands.push_back(operand.local);
+      }
+      value.local = ApplyMulti(*node.op, Location(), operands, node.attrs)[0];
+    }
+    value.placements = placements;
     converted_.emplace(key, value);
     return value;
   }
@@ -337,6 +427,7 @@ class Interpreter {
   ShardingReport& report_;
   NodeMap<std::vector<Value>> values_;
   std::map<std::string, Value> converted_;  // by value and placements
+  NodeMap<bool> is_drawn_;
 };
 
 }  // namespace
@@ -455,7 +546,7 @@ std::vector<ShardedTensor> ShardedFunction::operator()(
   }
   state_->report = {};
   Interpreter interpreter(traced.graph, mesh, state_->report);
-  std::vector<Value> results = interpreter.Run(values);
+  const std::vector<Value> results = interpreter.Run(values);
   const auto& sources = traced.function.outputs;
   if (!outputs.empty() && outputs.size() != sources.size()) {
     Throw(ErrorCode::kValue, "ShardedFunction: {} outputs, but placements of {}", sources.size(),
@@ -482,6 +573,7 @@ std::vector<ShardedTensor> ShardedFunction::operator()(
       if (outputs.empty() && placement.kind == Kind::kPartial) placement = replicate();
     }
     CheckPlacements(value.shape, mesh, wanted);
+    value = interpreter.Output(sources[i].index, wanted);
     for (int axis = 0; axis < mesh.axes(); ++axis) {
       interpreter.Convert(
           value, axis, wanted[static_cast<size_t>(axis)], "output",

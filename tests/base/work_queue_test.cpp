@@ -8,6 +8,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
+#include <fstream>
 #include <future>
 #include <memory>
 #include <numeric>
@@ -309,6 +310,29 @@ TEST(WorkQueue, ATaskMayExitTheProcess) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
 #endif
   EXPECT_EXIT(exit_in_task(), ::testing::ExitedWithCode(7), "");
+}
+
+/// Bytes of address space, of which every thread has a stack until it is joined or detached.
+int64_t AddressSpace() {
+  int64_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  return pages * sysconf(_SC_PAGESIZE);
+}
+
+TEST(WorkQueue, ATaskMayDestroyItsQueue) {
+  const int64_t before = AddressSpace();
+  constexpr int kQueues = 500;
+  for (int i = 0; i < kQueues; ++i) {
+    auto queue = std::make_shared<WorkQueue>("test", 2);
+    const std::weak_ptr<WorkQueue> left = queue;
+    Gate gate;
+    queue->Push([own = queue, task = gate.Task()] { task(); });
+    gate.started.get_future().wait();
+    queue.reset();
+    gate.open.set_value();
+    while (!left.expired()) std::this_thread::yield();
+  }
+  EXPECT_LT(AddressSpace() - before, int64_t{kQueues} << 20) << "a megabyte for each thread";
 }
 
 TEST(ForkCount, GrowsInTheChildOnly) {

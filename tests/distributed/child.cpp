@@ -10,7 +10,10 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <functional>
+#include <iomanip>
 #include <iostream>
 #include <map>
 #include <thread>
@@ -75,6 +78,13 @@ void Sizes() {
     Tensor want = arange(Scalar(size)).to(DType::kF32) + Scalar(double(n - 1));
     Check(hammock::all(eq(sum, want)).item().ToBool(), "size " + std::to_string(size));
   }
+  for (int64_t size : {1, 3, 600001}) {  // of a part
+    Tensor numbers = arange(Scalar(n * size)).to(DType::kF32);
+    Tensor own = distributed::reduce_scatter(numbers + Scalar(double(world.rank())));
+    Tensor want = numbers.narrow(0, world.rank() * size, size) * Scalar(double(n)) +
+                  Scalar(n * (n - 1) / 2.0);
+    Check(hammock::all(eq(own, want)).item().ToBool(), "part of size " + std::to_string(size));
+  }
   for (DType dtype : {DType::kF64, DType::kI32, DType::kI64, DType::kU8, DType::kI8}) {
     Tensor x = ones({5}, dtype);
     CheckEqual(distributed::all_reduce(x), std::vector<double>(5, n));
@@ -84,6 +94,26 @@ void Sizes() {
   Tensor large = full({1}, Scalar(world.rank() == 0 ? 256.0 : 1.0), DType::kBF16);
   if (n >= 3) CheckEqual(distributed::all_reduce(large), {n == 3 ? 258.0 : 260.0});
   distributed::shutdown();
+}
+
+/// The gradient of the sum of all ranks' losses, which are quadratic in the result of a collective,
+/// beside a difference along a direction of all ranks' elements.
+void CheckGradient(const std::string& what, const std::function<Tensor(const Tensor&)>& fn) {
+  const auto rank = static_cast<uint64_t>(distributed::rank());
+  const Dims sizes = {distributed::size(), 2 * distributed::size()};
+  Tensor x = Data(sizes, rank), direction = Data(sizes, rank + 10);
+  auto loss = [&](const Tensor& at) {
+    Tensor y = fn(at);
+    return sum(y * y * Data(y.sizes(), rank + 20));
+  };
+  auto total = [&](double step) {
+    return distributed::all_reduce(loss(x + direction * Scalar(step))).item<double>();
+  };
+  Tensor leaf = x.clone().requires_grad_();
+  Tensor slope = sum(grad({loss(leaf)}, {leaf})[0] * direction);
+  const double h = 1e-5;
+  CheckClose({distributed::all_reduce(slope).item<double>()}, {(total(h) - total(-h)) / (2 * h)},
+             1e-6, "gradient of " + what);
 }
 
 /// The gradient of the sum of all ranks' losses.
@@ -125,6 +155,31 @@ void Gradients() {
   for (int i = 0; i < n; ++i) ring.push_back({i, (i + 1) % n});
   CheckEqual(grad([&](const Tensor& x) { return distributed::permute(x, ring); }, Own({1})),
              {double((world.rank() + 1) % n + 1)});
+  // Of equal elements each has its share.
+  CheckEqual(grad([](const Tensor& x) { return distributed::reduce_scatter(x, Reduction::kMax); },
+                  ones({n}, DType::kF32)),
+             [&] {
+               std::vector<double> shares;
+               for (int i = 0; i < n; ++i) shares.push_back((i + 1.0) / n);
+               return shares;
+             }());
+  const std::vector<std::pair<Reduction, std::string>> reductions = {{Reduction::kSum, "sum"},
+                                                                     {Reduction::kMean, "mean"},
+                                                                     {Reduction::kMin, "min"},
+                                                                     {Reduction::kMax, "max"},
+                                                                     {Reduction::kProd, "prod"}};
+  for (const auto& [reduction, name] : reductions) {
+    CheckGradient("all_reduce " + name, [reduction = reduction](const Tensor& x) {
+      return distributed::all_reduce(x, reduction);
+    });
+    CheckGradient("reduce_scatter " + name, [reduction = reduction](const Tensor& x) {
+      return distributed::reduce_scatter(x, reduction, 1);
+    });
+  }
+  CheckGradient("all_gather", [](const Tensor& x) { return distributed::all_gather(x, 1); });
+  CheckGradient("broadcast", [](const Tensor& x) { return distributed::broadcast(x, 1); });
+  CheckGradient("all_to_all", [](const Tensor& x) { return distributed::all_to_all(x, 0, 1); });
+  CheckGradient("permute", [&](const Tensor& x) { return distributed::permute(x, ring); });
   distributed::shutdown();
 }
 
@@ -175,7 +230,8 @@ void Bits() {
   Tensor parts = cat({distributed::all_reduce(x.narrow(0, 0, 1000)),
                       distributed::all_reduce(x.narrow(0, 1000, 99003))});
   Check(hammock::all(eq(whole, parts)).item().ToBool(), "bits of parts");
-  std::cout << "bits " << sum(whole.to(DType::kF64)).item().ToDouble() << std::endl;
+  std::cout << std::setprecision(17) << "bits " << sum(whole.to(DType::kF64)).item().ToDouble()
+            << std::endl;
   distributed::shutdown();
 }
 
@@ -240,6 +296,18 @@ void StepTooFew() {
   });
 }
 
+/// Empty files by which ranks say that they have survived.
+std::filesystem::path SurvivedFile(int rank) {
+  return std::string(std::getenv("RANKS_TEST_FOLDER")) + "/survived." + std::to_string(rank);
+}
+/// Waits until the ranks below `count` have survived without this one.
+void AwaitSurvivors(int count) {
+  const auto end = steady_clock::now() + std::chrono::seconds(60);
+  for (int rank = 0; rank < count; ++rank) {
+    while (!std::filesystem::exists(SurvivedFile(rank)) && steady_clock::now() < end) usleep(2000);
+  }
+}
+
 /// The last rank misbehaves in a step; the others get the right error, have their values from
 /// before it, and go on without it.
 void Fault(const std::function<void()>& misbehave) {
@@ -270,7 +338,7 @@ void Fault(const std::function<void()>& misbehave) {
         std::chrono::duration_cast<std::chrono::milliseconds>(steady_clock::now() - start).count();
     std::cout << "rank error after " << ms << " ms: " << error.what() << std::endl;
     if (world.rank() != bad) {
-      Check(ms < 2 * kTimeout, "later than the time limit");  // but before a late rank comes
+      Check(ms < 2 * kTimeout, "later than the time limit");
       Check(error.ranks() == std::vector{bad}, "another rank is named");
     }
   }
@@ -284,6 +352,7 @@ void Fault(const std::function<void()>& misbehave) {
   train(rest, false);
   CheckEqual(weight, std::vector<double>(3, 4.0 * world.size() - 1));
   std::cout << "survived" << std::endl;
+  if (std::getenv("RANKS_TEST_FOLDER")) std::ofstream(SurvivedFile(world.rank()));
   std::_Exit(0);
 }
 
@@ -294,13 +363,14 @@ void Exited() {
   Fault([] { std::_Exit(7); });
 }
 void Late() {
-  Fault([] { std::this_thread::sleep_for(std::chrono::milliseconds(2 * kTimeout)); });
+  Fault([] { AwaitSurvivors(distributed::rank()); });
 }
 void Stopped() {
   Fault([] {
     const pid_t stopped = getpid();
+    const int others = distributed::rank();
     if (fork() == 0) {
-      usleep(static_cast<useconds_t>(2000 * kTimeout));
+      AwaitSurvivors(others);
       kill(stopped, SIGCONT);
       _exit(0);
     }
@@ -426,8 +496,7 @@ void Buckets() {
 int64_t Merged() { return metrics::CounterValue("distributed::MergedCollectives").value_or(0); }
 
 /// Collectives that follow each other are sent together, unless a rank cannot: then no rank does.
-void Merges() {
-  config::Set("device", "cpu");  // the interpreter sends them one by one
+void MergesOnDevice() {
   Group world = distributed::init();
   const int n = world.size();
   const float r = static_cast<float>(world.rank());
@@ -444,6 +513,8 @@ void Merges() {
     Tensor b =
         distributed::all_reduce(depends ? a.narrow(0, 1, 1) * Scalar(double(r) / n) : Own({r}));
     Tensor c = distributed::all_reduce(Own({1, r, 2}));
+    Tensor numbers = arange(Scalar(5001)).to(DType::kF32);  // more than each rank reduces alone
+    Tensor large = distributed::all_reduce(numbers + Scalar(double(r)));
     Tensor d = distributed::all_gather(Own({r}));
     Tensor e = distributed::all_gather(Own({r, 2}));
     Tensor all = arange(Scalar(2 * n)).to(DType::kF32);
@@ -455,6 +526,8 @@ void Merges() {
     CheckEqual(a, {sum, double(n)});
     CheckEqual(b, {sum});
     CheckEqual(c, {double(n), sum, 2.0 * n});
+    Check(hammock::all(eq(large, numbers * Scalar(double(n)) + Scalar(sum))).item().ToBool(),
+          "a large one");
     CheckEqual(d, ranks);
     Check(Values(e)[0] == 0 && Values(e)[1] == 2 && Values(e).back() == 2, "gathered");
     CheckEqual(f, {2.0 * n * r, n * (2.0 * r + 1)});
@@ -463,7 +536,7 @@ void Merges() {
   };
   step(false);
   const int64_t merged = Merged();
-  // The five reductions, the two gathers, the two scatters, and the two halves of a reduction.
+  // The six reductions, the two gathers, the two scatters, and the two halves of a reduction.
   Check(merged == 4, std::to_string(merged) + " merged collectives");
   step(world.rank() == 1);
   Check(Merged() == merged, "merged though one rank cannot");
@@ -478,6 +551,11 @@ void Merges() {
   CheckEqual(c, {double(r)});
   Check(Merged() == merged + 1, std::to_string(Merged()) + " merged beside another group");
   distributed::shutdown();
+}
+
+void Merges() {
+  config::Set("device", "cpu");  // the interpreter sends them one by one
+  MergesOnDevice();
 }
 
 /// A captured graph has its collectives, and a replay agrees on them too.
@@ -504,6 +582,7 @@ void OverNccl(void (*scenario)()) {
 }
 void GpuCollectives() { OverNccl(Collectives); }
 void GpuSizes() { OverNccl(Sizes); }
+void GpuMerges() { OverNccl(MergesOnDevice); }
 void GpuStaged() {
   Collectives();
   Check(metrics::CounterValue("cuda::NcclCollectives").value_or(0) == 0, "over NCCL");
@@ -581,6 +660,8 @@ int main(int, char** argv) {
                                                        {"captured", Captured},
                                                        {"gpu_collectives", GpuCollectives},
                                                        {"gpu_sizes", GpuSizes},
+                                                       {"gpu_merges", GpuMerges},
+                                                       {"gpu_staged_merges", MergesOnDevice},
                                                        {"gpu_staged", GpuStaged},
                                                        {"mixed_devices", MixedDevices},
                                                        {"killed_in_nccl", KilledInNccl},

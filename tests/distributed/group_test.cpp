@@ -68,8 +68,12 @@ class ThreadEngine : public Engine {
     for (int i = 0; i < size_; ++i) Receive(i, At(out, i, bytes), tag);
   }
   void AllToAll(const void* in, void* out, size_t bytes, uint32_t tag) override {
-    for (int i = 0; i < size_; ++i) Send(i, At(const_cast<void*>(in), i, bytes), bytes, tag);
-    for (int i = 0; i < size_; ++i) Receive(i, At(out, i, bytes), tag);
+    for (int i = 0; i < size_; ++i) {
+      if (i != rank_) Send(i, At(const_cast<void*>(in), i, bytes), bytes, tag);
+    }
+    for (int i = 0; i < size_; ++i) {
+      if (i != rank_) Receive(i, At(out, i, bytes), tag);
+    }
   }
   void Broadcast(void* data, size_t bytes, int root, uint32_t tag) override {
     for (int i = 0; rank_ == root && i < size_; ++i) Send(i, data, bytes, tag);

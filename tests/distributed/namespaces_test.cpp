@@ -91,7 +91,26 @@ class Namespaces : public ::testing::Test {
 };
 
 TEST_F(Namespaces, HaveRanks) {
-  for (const ChildResult& result : Run("collectives", 60000)) EXPECT_TRUE(Succeeded(result));
+  for (const char* scenario : {"collectives", "gradients", "training"}) {
+    for (const ChildResult& result : Run(scenario, 60000)) {
+      EXPECT_TRUE(Succeeded(result)) << scenario;
+    }
+  }
+}
+TEST_F(Namespaces, DivergenceOfBranchesIsRaised) {
+  for (const ChildResult& result : Run("wrong_branch", 60000)) {
+    EXPECT_TRUE(Succeeded(result));
+    EXPECT_NE(result.output.find("rank 1: all_reduce reduction=\"max\""), std::string::npos)
+        << result.output;
+  }
+}
+TEST_F(Namespaces, FaultsOfAKilledRankAreSurvived) {
+  std::vector<ChildResult> results = Run("killed", 60000);
+  for (size_t rank = 0; rank + 1 < results.size(); ++rank) {
+    EXPECT_TRUE(Succeeded(results[rank])) << "rank " << rank;
+    EXPECT_NE(results[rank].output.find("has died"), std::string::npos) << results[rank].output;
+    EXPECT_NE(results[rank].output.find("survived"), std::string::npos) << results[rank].output;
+  }
 }
 TEST_F(Namespaces, FaultsOfARankThatIsCutOffAreSurvived) {
   std::vector<ChildResult> results = Run("cut_off", 5000);

@@ -177,7 +177,7 @@ int ncclAllGather(const void* in, void* out, size_t count, int, ncclComm* comm, 
   for (int rank = 0; rank < comm->size; ++rank) {
     char* to = static_cast<char*>(out) + static_cast<size_t>(rank) * count;
     if (rank == comm->rank) {
-      std::memcpy(to, in, count);
+      if (to != in) std::memcpy(to, in, count);
     } else {
       comm->Add(in, count, rank, true);
       comm->Add(to, count, rank, false);

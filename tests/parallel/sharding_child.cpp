@@ -95,6 +95,29 @@ void Sharded(const Step& whole, const Mesh& mesh,
   }
 }
 
+/// Ranks draw the random numbers of their parts alone, which are those that one rank would draw.
+void DrawsInParts(const Mesh& mesh) {
+  auto draw = [](const std::vector<Tensor>& in) -> std::vector<Tensor> {
+    return {dropout(in[0], 0.5, true), randn({8, 8}, DType::kF64), rand({8})};
+  };
+  const Tensor x = Data({8, 8}, 1);
+  mark_step();
+  manual_seed(9);
+  const std::vector<Tensor> expected = draw({x});
+  manual_seed(9);
+  ShardedFunction function(draw);
+  const std::vector<ShardedTensor> results =
+      function({distribute(x, mesh, {shard(1)})}, {{shard(1)}, {shard(0)}, {shard(0)}});
+  for (size_t i = 0; i < results.size(); ++i) {
+    const std::string graph = LazyGraphExecutor::Get()->DumpTensors({&results[i].local, 1});
+    const bool draws_part = graph.find("rng_part") != graph.npos;
+    Check(draws_part && graph.find("rng_bits") == graph.npos, "drawn whole:\n" + graph);
+  }
+  for (size_t i = 0; i < results.size(); ++i) {
+    CheckClose(Values(results[i].whole()), Values(expected[i]), 0, "draw " + std::to_string(i));
+  }
+}
+
 void ByAnnotation() {
   const Step whole = WholeStep();
   Group world = distributed::init();
@@ -127,6 +150,7 @@ void ByAnnotation() {
     Sharded(whole, mesh, both, {"over 'data'", "over 'model'"});
   }
   Mesh mesh({n}, {"all"});
+  DrawsInParts(mesh);
   ShardedFunction sum_of([](const std::vector<Tensor>& in) -> std::vector<Tensor> {
     return {matmul(in[0], in[1]), amax(in[0], {1}), std::get<0>(sort(in[0], 1))};
   });

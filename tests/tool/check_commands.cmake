@@ -60,6 +60,14 @@ run(0 plan 7b -g 1 --memory 1e9)
 expect("${output}" "does not fit" "none fits")
 run(1 plan nothing)
 run(2 plan 7b -g 0)
+run(2 plan --width 64)
+# By sizes: 60.012e6 flops for each of 100 tokens on 2 GPUs of 1e9, and 40.004e6 bytes of gradients at 1e9 a second.
+run(0 plan --layers 1 --width 1000 --heads 1 --mlp 3 --vocabulary 1 --context 1 -g 2 --batch 100 --flops 1e9
+  --host-bandwidth 1e9 --overlap 0 --element-bytes 4 --keep --json)
+json(layout "${output}" 0 layout)
+json(seconds "${output}" 0 step_s)
+json(memory "${output}" 0 memory_bytes)
+expect("${layout} ${seconds} ${memory}" "data 2 (ZeRO 2) 3.04062" "80076004")
 
 # ---- launch: ranks with their numbers, the code of the first that failed, all of them to the end
 run(0 launch -n 2 sh -c "echo rank $RANK of $WORLD_SIZE && echo $LOCAL_RANK $1" name --flag)

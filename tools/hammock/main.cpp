@@ -150,12 +150,35 @@ void AddLaunching(CLI::App& app, AllOptions& all, int& result) {
       app, "plan", "Predict step time and memory of a model on many GPUs, and how to share it out",
       all.plan, Plan, result);
   plan->add_option("MODEL", all.plan.model, "gpt2, gpt2-1.5b or 7b")->capture_default_str();
+  ModelSize& sizes = all.plan.sizes;
+  CLI::Option* layers = plan->add_option("--layers", sizes.layers, "A model by its sizes: blocks")
+                            ->check(CLI::PositiveNumber);
+  auto add_size = [&](const char* name, auto& size, const char* text) {
+    plan->add_option(name, size, text)
+        ->check(CLI::PositiveNumber)
+        ->needs(layers)
+        ->capture_default_str();
+  };
+  add_size("--width", sizes.width, "Of the model's vectors");
+  add_size("--heads", sizes.heads, "Of attention");
+  add_size("--mlp", sizes.mlp, "Width of the perceptron over that of the vectors");
+  add_size("--vocabulary", sizes.vocabulary, "Tokens that it knows");
+  add_size("--context", sizes.context, "Tokens of a sequence");
   plan->add_option("-g,--gpus", all.plan.gpus, "How many; several give several tables")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  plan->add_option("--batch", all.plan.batch, "Sequences of a step")
+  Training& training = all.plan.training;
+  plan->add_option("--batch", training.batch, "Sequences of a step")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
+  plan->add_option("--at-once", training.at_once, "Sequences that a rank computes together")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  plan->add_option("--element-bytes", training.element_bytes,
+                   "Of an activation: 2 for bf16, 4 for f32")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  plan->add_flag("!--keep", training.recompute, "Blocks keep all values for the backward pass");
   plan->add_option("--flops", all.plan.hardware.flops, "A GPU's, measured in training steps")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();

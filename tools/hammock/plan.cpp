@@ -31,10 +31,14 @@ const ModelSize& ModelNamed(const std::string& name) {
   throw std::runtime_error(fmt::format("plan: no model '{}'; there are{}", name, known));
 }
 
-constexpr double kBytes = 2;           // of an activation, a gradient on its way: bf16
-constexpr double kStateBytes = 12;     // f32 parameter and two moments of Adam
-constexpr double kParameterBytes = 2;  // the bf16 copy that layers read
+constexpr double kStateBytes = 12;  // f32 parameter and two moments of Adam
 constexpr double kGradientBytes = 4;
+constexpr double kBlockValues = 17;  // all values of a block, for each element of its input
+
+/// Of the copy of a parameter that layers read.
+double CopyBytes(const Training& training) {
+  return training.element_bytes < 4 ? training.element_bytes : 0;
+}
 
 /// Seconds of a ring of `ranks` in which each sends (ranks - 1) / ranks of `bytes`.
 double RingSeconds(const Hardware& hardware, double bytes, int ranks, int per_host) {
@@ -47,8 +51,11 @@ double RingSeconds(const Hardware& hardware, double bytes, int ranks, int per_ho
   return bytes * (ranks - 1) / ranks / bandwidth + hops * latency;
 }
 
-std::string Milliseconds(double seconds) { return fmt::format("{:.0f}", seconds * 1e3); }
-std::string Gigabytes(double bytes) { return fmt::format("{:.1f}", bytes / 1e9); }
+std::string Short(double value) {
+  return value < 100 ? fmt::format("{:.3g}", value) : fmt::format("{:.0f}", value);
+}
+std::string Milliseconds(double seconds) { return Short(seconds * 1e3); }
+std::string Gigabytes(double bytes) { return Short(bytes / 1e9); }
 
 /// All ways to share out the model on so many GPUs that make sense: tensor parallel ranks are on
 /// one host, heads and layers are cut evenly.
@@ -96,20 +103,20 @@ double AllReduceSeconds(const Hardware& hardware, double bytes, int ranks, int p
 }
 
 Prediction Predict(const ModelSize& model, const Hardware& hardware, const Layout& layout,
-                   double batch) {
+                   const Training& training) {
   Prediction made{layout};
   const double gpus = static_cast<double>(layout.data) * layout.tensor * layout.pipeline;
-  const double tokens = batch * static_cast<double>(model.context);
-  // Blocks are computed once more backward: a third more.
-  made.compute = tokens * model.flops() * 4 / 3 / gpus / hardware.flops;
+  const double tokens = training.batch * static_cast<double>(model.context);
+  const double again = training.recompute ? 4.0 / 3 : 1;  // forward is a third of it
+  made.compute = tokens * model.flops() * again / gpus / hardware.flops;
 
   const double own = model.parameters() / layout.tensor / layout.pipeline;
-  const double sequences = batch / layout.data;  // of a data parallel rank
+  const double sequences = training.batch / layout.data;  // of a data parallel rank
   const int neighbours = std::max(1, hardware.per_host / layout.tensor);
 
   // Gradients and parameters among data parallel ranks, behind the computation.
   double behind = 0;
-  const double whole = own * kBytes;
+  const double whole = own * training.element_bytes;
   if (layout.stage <= 1) behind = AllReduceSeconds(hardware, whole, layout.data, neighbours);
   if (layout.stage == 2) behind = 2 * RingSeconds(hardware, whole, layout.data, neighbours);
   if (layout.stage == 3) behind = 3 * RingSeconds(hardware, whole, layout.data, neighbours);
@@ -118,8 +125,9 @@ Prediction Predict(const ModelSize& model, const Hardware& hardware, const Layou
   // Activations among tensor parallel ranks: two all-reduces a block each way, and two more when a
   // block is computed again. Nothing hides them.
   const double layers = static_cast<double>(model.layers) / layout.pipeline;
-  const double activations = kBytes * static_cast<double>(model.context * model.width);
-  made.exposed += 6 * layers * sequences *
+  const double activations =
+      training.element_bytes * static_cast<double>(model.context * model.width);
+  made.exposed += (training.recompute ? 6 : 4) * layers * sequences *
                   AllReduceSeconds(hardware, activations, layout.tensor, hardware.per_host);
 
   // A microbatch is one sequence.
@@ -131,28 +139,30 @@ Prediction Predict(const ModelSize& model, const Hardware& hardware, const Layou
   const double shares = layout.data;
   made.memory = own * kStateBytes / (layout.stage >= 1 ? shares : 1) +
                 own * kGradientBytes / (layout.stage >= 2 ? shares : 1) +
-                own * kParameterBytes / (layout.stage >= 3 ? shares : 1);
-  if (layout.stage == 3) made.memory += 2 * own / layers * kParameterBytes;  // two whole blocks
-  // One sequence at a time: inputs of all blocks, and all values of one block (34 bytes an
-  // element), and scores of the vocabulary in f32.
+                own * CopyBytes(training) / (layout.stage >= 3 ? shares : 1);
+  // Two whole blocks.
+  if (layout.stage == 3) made.memory += 2 * own / layers * training.element_bytes;
+  // Inputs of all blocks and all values of one, or all values of all; scores of the vocabulary in
+  // f32.
   const double in_flight = layout.pipeline > 1 ? layout.pipeline : 1;
-  made.memory +=
-      in_flight * layers * activations / layout.tensor + 17 * activations / layout.tensor;
-  made.memory += 4 * static_cast<double>(model.context * model.vocabulary) / layout.tensor;
+  const double kept =
+      training.recompute ? in_flight * layers + kBlockValues : in_flight * layers * kBlockValues;
+  const double scores = 4 * static_cast<double>(model.context * model.vocabulary);
+  made.memory += training.at_once * (kept * activations + scores) / layout.tensor;
   return made;
 }
 
 int Plan(const PlanOptions& options) {
-  const ModelSize& model = ModelNamed(options.model);
+  const ModelSize& model = options.sizes.layers > 0 ? options.sizes : ModelNamed(options.model);
   nlohmann::json json = nlohmann::json::array();
   for (int gpus : options.gpus) {
     std::vector<Prediction> all;
-    for (const Layout& layout : LayoutsOf(model, options.hardware, gpus, options.batch)) {
-      all.push_back(Predict(model, options.hardware, layout, options.batch));
+    for (const Layout& layout : LayoutsOf(model, options.hardware, gpus, options.training.batch)) {
+      all.push_back(Predict(model, options.hardware, layout, options.training));
     }
     if (all.empty()) {
       throw std::runtime_error(fmt::format("plan: {} sequences cannot be shared out among {} GPUs",
-                                           options.batch, gpus));
+                                           options.training.batch, gpus));
     }
     // Of those that are equally fast, to a thousandth, the smallest first.
     std::ranges::sort(all, {}, [](const Prediction& made) {
@@ -178,9 +188,9 @@ int Plan(const PlanOptions& options) {
                               : "does not fit"});
     }
     if (options.json) continue;
-    std::cout << fmt::format("{} ({:.2f}e9 parameters), {} sequences of {} tokens, {} GPUs\n",
-                             model.name, model.parameters() / 1e9, options.batch, model.context,
-                             gpus)
+    std::cout << fmt::format("{} ({:.3g}e9 parameters), {} sequences of {} tokens, {} GPUs\n",
+                             model.name, model.parameters() / 1e9, options.training.batch,
+                             model.context, gpus)
               << table.ToText();
     if (best == all.end()) std::cout << "none fits into a GPU's memory\n";
     std::cout << "\n";

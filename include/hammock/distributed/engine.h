@@ -43,17 +43,18 @@ struct EngineSpec {
 };
 
 /// The connections of one rank to the others of its group. Buffers are in host memory and do not
-/// overlap. Calls wait until their part is done; several threads may call at once, with different
-/// tags. Calls with one tag are the same call on all ranks.
+/// overlap but where it is said. Calls wait until their part is done; several threads may call at
+/// once, with different tags. Calls with one tag are the same call on all ranks.
 ///
 /// Errors are thrown as exceptions derived from std::exception: a rank that has gone, or Close.
 /// Time limits are not the engine's: whoever waits calls Close.
 class Engine {
  public:
   virtual ~Engine() = default;
-  /// `out` has the `bytes` of every rank, by rank.
+  /// `out` has the `bytes` of every rank, by rank. `in` may be this rank's part of `out`.
   virtual void AllGather(const void* in, void* out, size_t bytes, uint32_t tag) = 0;
-  /// Part i of `in` goes to rank i; part i of `out` comes from rank i. Each has `bytes`.
+  /// Part i of `in` goes to rank i; part i of `out` comes from rank i. Each has `bytes`. This
+  /// rank's own part of `out` need not be written: callers that want it copy it.
   virtual void AllToAll(const void* in, void* out, size_t bytes, uint32_t tag) = 0;
   /// `data` of rank `root` on all ranks.
   virtual void Broadcast(void* data, size_t bytes, int root, uint32_t tag) = 0;

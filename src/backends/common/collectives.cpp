@@ -162,7 +162,7 @@ void RunMerged(const Running& run, const Shape& type, const char* in, char* out)
   const std::string& kind = run.node.attrs[0].str();
   const bool alike = run.call.agreement->is_merged_alike();
   const auto count = static_cast<size_t>(type.numel());
-  if (alike) metrics::Get<kMerged>().Add(1);
+  if (alike) CountMergedCollective();
   if (kind == "all_reduce" || kind == "reduce_scatter_all_gather") {
     if (alike) return run.AllReduce(in, out, count);
     if (kind == "all_reduce") return ReduceOneByOne(run, in, out);
@@ -214,6 +214,8 @@ int64_t CollectiveScratch(const GraphNode& node, const Shape& type) {
   return static_cast<int64_t>(bytes);
 }
 
+void CountMergedCollective() { metrics::Get<kMerged>().Add(1); }
+
 CollectiveScope::CollectiveScope(distributed::StepAgreements* collectives)
     : outer_(std::exchange(current_collectives, collectives)) {}
 CollectiveScope::~CollectiveScope() { current_collectives = outer_; }
@@ -252,7 +254,9 @@ void RunCollective(const GraphNode& node, const Shape& type, const void* in, voi
   const uint32_t tag = call.agreement->NextTag();
   group.Call(run.what, [&](distributed::Engine& engine) {
     if (node.op == &ops::kAllToAll) {
-      engine.AllToAll(in, out, bytes / run.ranks(), tag);
+      const size_t part = bytes / run.ranks(), own = static_cast<size_t>(group.rank) * part;
+      std::memcpy(static_cast<char*>(out) + own, static_cast<const char*>(in) + own, part);
+      engine.AllToAll(in, out, part, tag);
     } else {
       std::memcpy(out, in, bytes);
       engine.Broadcast(out, bytes, static_cast<int>(node.attrs[0].integer()), tag);

@@ -26,6 +26,9 @@ Partners PartnersOf(const GraphNode& permute, int rank);
 /// ValueError if the node was recorded for another number of ranks.
 void CheckRanks(const GraphNode& node, const distributed::Group::State& group);
 
+/// Counts a merged collective whose values travel in one message.
+void CountMergedCollective();
+
 /// Makes the collectives of a run known to its kernels on this thread, which no RunContext reaches.
 class CollectiveScope {
  public:

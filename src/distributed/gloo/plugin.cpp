@@ -77,7 +77,7 @@ class GlooEngine : public Engine {
 
   void AllGather(const void* in, void* out, size_t bytes, uint32_t tag) override {
     if (bytes == 0) return;
-    std::memcpy(Part(out, rank_, bytes), in, bytes);
+    if (void* own = Part(out, rank_, bytes); own != in) std::memcpy(own, in, bytes);
     Transfer transfer(*this, in, bytes, out, bytes * static_cast<size_t>(size_), tag);
     for (int i = 1; i < size_; ++i) {
       const int to = (rank_ + i) % size_, from = (rank_ + size_ - i) % size_;
@@ -89,7 +89,6 @@ class GlooEngine : public Engine {
 
   void AllToAll(const void* in, void* out, size_t bytes, uint32_t tag) override {
     if (bytes == 0) return;
-    std::memcpy(Part(out, rank_, bytes), Part(const_cast<void*>(in), rank_, bytes), bytes);
     const size_t all = bytes * static_cast<size_t>(size_);
     Transfer transfer(*this, in, all, out, all, tag);
     for (int i = 1; i < size_; ++i) {

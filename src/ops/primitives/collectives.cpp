@@ -118,26 +118,28 @@ Tensor Node(const OpDef& op, const Tensor& x, const VjpCall& of,
   return NoteCollective(Apply(op, Location::current(), std::span(&x, 1), all));
 }
 
-Tensors AllReduceVjp(const VjpCall& c) {
-  const std::string& reduction = c.attrs[0].str();
-  if (reduction == "sum" || reduction == "mean") {
-    return {Node(kAllReduce, c.grad(), c, {c.attrs[0]})};
-  }
-  // As of a reduction of all ranks' tensors, which is where ties and zeros are dealt with.
-  const Tensor& x = c.in[0];
-  Dims stacked = x.sizes();
-  stacked.insert(0, 1);
-  Tensor all = Node(kAllGather, Reshaped(x, stacked), c);
+bool IsLinear(const std::string& reduction) { return reduction == "sum" || reduction == "mean"; }
+
+/// Gradients of `parts`, the elements of all ranks along a first dim, which the collective `c`
+/// reduces: those of a reduction along that dim, which deals with ties and zeros.
+Tensor GradOfParts(const VjpCall& c, const std::string& reduction, const Tensor& parts) {
   const OpDef& reduce = reduction == "prod"  ? kReduceProd
                         : reduction == "max" ? kReduceMax
                                              : kReduceMin;
-  Tensor out = c.out[0];
-  std::vector<Attr> attrs = {Attr(Dims{0}), Attr(false)};
-  Tensor operands[] = {all}, results[] = {out}, grads[] = {c.grad()};
+  const std::vector<Attr> attrs = {Attr(Dims{0}), Attr(false)};
+  Tensor operands[] = {parts}, results[] = {c.out[0]}, grads[] = {c.grad()};
   const uint8_t needed[] = {1};
-  Tensors of_all = reduce.vjp({reduce, operands, results, attrs, grads, needed});
-  Tensor own = Node(kReduceScatter, of_all[0], c, {Attr(std::string("sum"))});
-  return {Reshaped(own, x.sizes())};
+  return reduce.vjp({reduce, operands, results, attrs, grads, needed})[0];
+}
+
+Tensors AllReduceVjp(const VjpCall& c) {
+  const std::string& reduction = c.attrs[0].str();
+  if (IsLinear(reduction)) return {Node(kAllReduce, c.grad(), c, {c.attrs[0]})};
+  const Tensor& x = c.in[0];
+  Dims stacked = x.sizes();
+  stacked.insert(0, 1);
+  Tensor all = GradOfParts(c, reduction, Node(kAllGather, Reshaped(x, stacked), c));
+  return {Reshaped(Node(kReduceScatter, all, c, {Attr(std::string("sum"))}), x.sizes())};
 }
 
 Tensors AllGatherVjp(const VjpCall& c) {
@@ -146,14 +148,18 @@ Tensors AllGatherVjp(const VjpCall& c) {
 
 Tensors ReduceScatterVjp(const VjpCall& c) {
   const std::string& reduction = c.attrs[0].str();
-  if (reduction == "sum" || reduction == "mean") {
+  const Tensor& x = c.in[0];
+  const int64_t ranks = c.attrs.back().integer();
+  if (IsLinear(reduction)) {
     Tensor grad = Node(kAllGather, c.grad(), c);
     if (reduction == "sum") return {grad};
-    return {mul(grad, ConstantLike(1.0 / static_cast<double>(c.attrs.back().integer()), grad))};
+    return {mul(grad, ConstantLike(1.0 / static_cast<double>(ranks), grad))};
   }
-  Throw<NotSupported>(ErrorCode::kNotSupported,
-                      "reduce_scatter: there is no gradient of '{}'; all_reduce has one",
-                      reduction);
+  // Each rank takes what all ranks have of its part, and sends their gradients back.
+  Dims stacked = c.out[0].sizes();
+  stacked.insert(0, ranks);
+  Tensor parts = GradOfParts(c, reduction, Reshaped(Node(kAllToAll, x, c), stacked));
+  return {Node(kAllToAll, Reshaped(parts, x.sizes()), c)};
 }
 
 // The permutation that leaves the root's tensor where it is makes all others zero.

@@ -7,6 +7,7 @@
 #include "backends/cuda/emit/cuda_text.h"
 #include "compiler/loops/fusion_facts.h"
 #include "ir/primitives.h"
+#include "ops/primitives/collectives.h"
 
 namespace hammock::cuda {
 namespace {
@@ -62,7 +63,8 @@ std::unique_ptr<Call> MakeCall(const Graph& graph, NodeId id, const CallContext&
 }
 
 bool RunsWhole(const OpDef* op) {
-  return op == &ops::kConvolutionWeightBackward || op == &ops::kMaxWindowBackward;
+  return op == &ops::kConvolutionWeightBackward || op == &ops::kMaxWindowBackward ||
+         op == &ops::kMergedCollective;
 }
 
 std::string WhyNot(const Graph& graph, NodeId id, const Machine* machine) {

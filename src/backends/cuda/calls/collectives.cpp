@@ -6,8 +6,13 @@
 // and sends the results to all: the bytes of a ring in two exchanges. Every element is reduced on
 // the device in the order of ranks, as on the host, so the bits are those of other devices, and
 // what NCCL chooses for its messages changes none.
+//
+// Merged collectives (Note [Merged collectives]) are one of these where all ranks have merged
+// alike, else one for each split: the calls of NCCL are then those of ranks that could not merge.
 
 #include "backends/cuda/calls/collectives.h"
+
+#include <fmt/format.h>
 
 #include <algorithm>
 
@@ -91,12 +96,17 @@ class CollectiveCall : public Call {
   }
   std::vector<KernelSource> Sources() const override {
     if (!Reduces() || !RankSums::Takes(type_.dtype())) return {};
-    return {RankSums(type_.dtype(), ops::ReductionOf(node_.attrs[0].str())).Source()};
+    return {RankSums(type_.dtype(), ops::ReductionOf(node_.attr("reduction").str())).Source()};
   }
   /// For the elements that come from other ranks.
   int64_t scratch_bytes() const override {
-    if (!Reduces() || ranks_ == 1) return 0;
-    return (IsSmall() ? type_.numel() : Share()) * ranks_ * width_;
+    if (ranks_ == 1) return 0;
+    int64_t most = 0;
+    if (Reduces()) most = IsScatter() ? type_.numel() : ReceivedElements(type_.numel());
+    for (int64_t count : Splits()) {
+      most = std::max(most, IsScatter() || !Reduces() ? count * ranks_ : ReceivedElements(count));
+    }
+    return most * width_;
   }
 
   void Run(Machine& machine, const Operands& operands) const override {
@@ -111,10 +121,10 @@ class CollectiveCall : public Call {
     RankConnections* connections =
         may_connect ? RankConnections::Of(group, *call.agreement, machine, what) : nullptr;
     if (!connections) return RunOnHost(machine, operands);
-    connections->Enqueue(machine, what, operands.fault,
-                         [&](NcclCommunicator& ranks, CUstream stream) {
-                           RunBy({ranks, stream, machine, operands, group.rank});
-                         });
+    connections->Enqueue(
+        machine, what, operands.fault, [&](NcclCommunicator& ranks, CUstream stream) {
+          RunBy({ranks, stream, machine, operands, group.rank, call.agreement->is_merged_alike()});
+        });
   }
 
  private:
@@ -124,20 +134,28 @@ class CollectiveCall : public Call {
     Machine& machine;
     const Operands& operands;
     int rank;
+    bool merged_alike;
 
     Address in() const { return operands.in[0]; }
     Address out() const { return operands.out[0]; }
     void Send(std::span<const Message> messages) const { ranks.Exchange(messages, stream); }
   };
 
-  bool Reduces() const { return node_.op == &ops::kAllReduce || node_.op == &ops::kReduceScatter; }
-  bool IsSmall() const {
-    return node_.op == &ops::kAllReduce && type_.numel() * width_ <= kSmallBytes;
+  bool IsMerged() const { return node_.op == &ops::kMergedCollective; }
+  bool IsOfKind(const OpDef& op) const {
+    return node_.op == &op || (IsMerged() && node_.attrs[0].str() == op.name());
   }
-  /// Elements that a rank reduces; the last ones may have fewer.
-  int64_t Share() const { return CeilDiv(type_.numel(), ranks_); }
-  int64_t ShareOf(int64_t rank) const {
-    return std::clamp<int64_t>(type_.numel() - rank * Share(), 0, Share());
+  bool IsScatter() const { return IsOfKind(ops::kReduceScatter); }
+  bool IsPair() const { return IsMerged() && node_.attrs[0].str() == "reduce_scatter_all_gather"; }
+  bool Reduces() const { return IsOfKind(ops::kAllReduce) || IsScatter() || IsPair(); }
+  std::span<const int64_t> Splits() const {
+    if (!IsMerged()) return {};
+    return node_.attr("splits").ints();
+  }
+  bool IsSmall(int64_t count) const { return count * width_ <= kSmallBytes; }
+  /// Elements of all ranks that an all-reduce of `count` receives before it reduces.
+  int64_t ReceivedElements(int64_t count) const {
+    return (IsSmall(count) ? count : CeilDiv(count, ranks_)) * ranks_;
   }
 
   void RunAlone(Machine& machine, const Operands& operands) const {
@@ -158,41 +176,93 @@ class CollectiveCall : public Call {
 
   void RunBy(const Exchange& e) const {
     const auto bytes = static_cast<size_t>(type_.bytes());
-    if (node_.op == &ops::kAllReduce) return AllReduce(e);
-    if (node_.op == &ops::kReduceScatter) return ReduceScatter(e, e.out());
-    if (node_.op == &ops::kAllGather) return e.ranks.AllGather(e.in(), e.out(), bytes, e.stream);
+    if (IsMerged() && !e.merged_alike) return RunOneByOne(e);
+    if (IsMerged()) CountMergedCollective();
+    if (IsOfKind(ops::kAllReduce) || IsPair()) return AllReduce(e, e.in(), e.out(), type_.numel());
+    if (IsScatter()) {
+      const int64_t count = type_.numel() / ranks_;
+      return ReduceScatter(e, e.in(), e.out(), {count, count, type_.numel()});
+    }
+    if (IsOfKind(ops::kAllGather)) return e.ranks.AllGather(e.in(), e.out(), bytes, e.stream);
     if (node_.op == &ops::kAllToAll) return AllToAll(e);
     if (node_.op == &ops::kCollectivePermute) return Permute(e);
     e.ranks.Broadcast(e.in(), e.out(), bytes, static_cast<int>(node_.attrs[0].integer()), e.stream);
   }
 
-  void AllReduce(const Exchange& e) const {
-    if (IsSmall()) {
-      e.ranks.AllGather(e.in(), e.operands.scratch, static_cast<size_t>(type_.bytes()), e.stream);
-      return Reduce(e, e.in(), e.out(), type_.numel(), type_.numel());
+  /// A merged collective as its parts. Empty ones are left out, as by ranks that have not merged.
+  void RunOneByOne(const Exchange& e) const {
+    if (IsPair()) {
+      const int64_t count = type_.numel() / ranks_;
+      const Address own = At(e.out(), e.rank * count);
+      ReduceScatter(e, e.in(), own, {count, count, type_.numel()});
+      return e.ranks.AllGather(own, e.out(), static_cast<size_t>(count * width_), e.stream);
     }
-    const Address own = At(e.out(), e.rank * Share());
-    ReduceScatter(e, own);
+    const int64_t row = IsScatter() ? type_.numel() / ranks_ : type_.numel();
+    int64_t begin = 0;
+    for (int64_t count : Splits()) {
+      if (count == 0) continue;
+      const Address in = At(e.in(), begin), out = At(e.out(), begin);
+      if (IsScatter()) {
+        ReduceScatter(e, in, out, {count, row, count * ranks_});
+      } else if (IsOfKind(ops::kAllReduce)) {
+        AllReduce(e, in, out, count);
+      } else {
+        Gather(e, in, out, count, row);
+      }
+      begin += count;
+    }
+  }
+
+  void AllReduce(const Exchange& e, Address in, Address out, int64_t count) const {
+    if (IsSmall(count)) {
+      e.ranks.AllGather(in, e.operands.scratch, static_cast<size_t>(count * width_), e.stream);
+      return Reduce(e, in, out, count, count);
+    }
+    const Shares shares = {CeilDiv(count, ranks_), CeilDiv(count, ranks_), count};
+    const Address own = At(out, e.rank * shares.size);
+    ReduceScatter(e, in, own, shares);
     std::vector<Message> messages;
     for (int rank = 0; rank < ranks_; ++rank) {
       if (rank == e.rank) continue;
-      messages.push_back({Kind::kSend, own, BytesOfShare(e.rank), rank});
-      messages.push_back({Kind::kReceive, At(e.out(), rank * Share()), BytesOfShare(rank), rank});
+      const Address from = At(out, rank * shares.size);
+      messages.push_back({Kind::kSend, own, BytesIn(shares, e.rank), rank});
+      messages.push_back({Kind::kReceive, from, BytesIn(shares, rank), rank});
     }
     e.Send(messages);
   }
 
+  /// `count` elements of each rank, by rank, `row` elements apart in `out`.
+  void Gather(const Exchange& e, Address in, Address out, int64_t count, int64_t row) const {
+    const int64_t bytes = count * width_;
+    e.ranks.AllGather(in, e.operands.scratch, static_cast<size_t>(bytes), e.stream);
+    for (int64_t rank = 0; rank < ranks_; ++rank) {
+      e.machine.Copy(At(out, rank * row), At(e.operands.scratch, rank * count), bytes);
+    }
+  }
+
+  /// Elements that ranks reduce, each its share. The last ones may have fewer.
+  struct Shares {
+    int64_t size;
+    int64_t stride;  // from the share of one rank to that of the next, in the operand
+    int64_t count;   // of all elements
+    int64_t Of(int64_t rank) const { return std::clamp<int64_t>(count - rank * size, 0, size); }
+  };
+  size_t BytesIn(const Shares& shares, int64_t rank) const {
+    return static_cast<size_t>(shares.Of(rank) * width_);
+  }
+
   /// The share of this rank, reduced, to `to`.
-  void ReduceScatter(const Exchange& e, Address to) const {
+  void ReduceScatter(const Exchange& e, Address in, Address to, const Shares& shares) const {
     std::vector<Message> messages;
     for (int rank = 0; rank < ranks_; ++rank) {
       if (rank == e.rank) continue;
-      const Address from = At(e.operands.scratch, rank * Share());
-      messages.push_back({Kind::kSend, At(e.in(), rank * Share()), BytesOfShare(rank), rank});
-      messages.push_back({Kind::kReceive, from, BytesOfShare(e.rank), rank});
+      const Address part = At(in, rank * shares.stride);
+      const Address from = At(e.operands.scratch, rank * shares.size);
+      messages.push_back({Kind::kSend, part, BytesIn(shares, rank), rank});
+      messages.push_back({Kind::kReceive, from, BytesIn(shares, e.rank), rank});
     }
     e.Send(messages);
-    Reduce(e, At(e.in(), e.rank * Share()), to, ShareOf(e.rank), Share());
+    Reduce(e, At(in, e.rank * shares.stride), to, shares.Of(e.rank), shares.size);
   }
 
   void Reduce(const Exchange& e, Address own, Address to, int64_t count, int64_t stride) const {
@@ -234,13 +304,20 @@ class CollectiveCall : public Call {
   Address At(Address at, int64_t element) const {
     return at + static_cast<Address>(element * width_);
   }
-  size_t BytesOfShare(int64_t rank) const { return static_cast<size_t>(ShareOf(rank) * width_); }
 
   const GraphNode node_;
   const Shape type_;  // of the operand
   const int64_t ranks_;
   const int64_t width_;  // bytes of an element
 };
+
+/// The two halves of a pair would be run apart, by ranks that have not merged them: one on the
+/// host, the other over NCCL.
+std::string WhyNotMerged(const Graph& graph, const GraphNode& node) {
+  const DType dtype = graph.TypeOf(node.inputs[0]).dtype();
+  if (node.attrs[0].str() == ops::kAllGather.name() || RankSums::Takes(dtype)) return "";
+  return fmt::format("{} is not reduced on the device", NameOf(dtype));
+}
 
 constexpr CallEntry kCalls[] = {
     {&ops::kAllReduce, MakeNode<CollectiveCall>},
@@ -249,6 +326,7 @@ constexpr CallEntry kCalls[] = {
     {&ops::kCollectiveBroadcast, MakeNode<CollectiveCall>},
     {&ops::kAllToAll, MakeNode<CollectiveCall>},
     {&ops::kCollectivePermute, MakeNode<CollectiveCall>},
+    {&ops::kMergedCollective, MakeNode<CollectiveCall>, WhyNotMerged},
 };
 
 }  // namespace
