@@ -236,10 +236,10 @@ def test_ctrl_c_ends_a_wait_and_leaves_everything_usable():
     code, out, err = run("""
         import os, signal, threading, time
         import hammock as hm
-        x = hm.ones(1500, 1500)
+        x = hm.ones(1000, 1000)
         y = x
-        for _ in range(60):
-            y = y @ x / 1500
+        for _ in range(16):
+            y = y @ x / 1000
         hm.sync([y], wait=False)
         start = time.perf_counter()
         try:
