@@ -353,7 +353,10 @@ void StepExecutor::Execute(const StepPtr& step) {
     std::vector<BackendDataPtr> results;
     std::atomic<size_t> left;
   };
-  std::erase_if(results, [](const BackendDataPtr& result) { return result->IsReady(); });
+  // One that fails just now stays: it is what tells that the step has failed.
+  std::erase_if(results, [](const BackendDataPtr& result) {
+    return result->IsReady() && !result->error();
+  });
   auto flight = std::make_shared<Flight>(step, std::move(results), pending.size());
   {
     std::lock_guard lock(graph_mutex);
