@@ -20,6 +20,7 @@
 #include "compiler/pipeline.h"
 #include "hammock/compiler/schedule.h"
 #include "hammock/config.h"
+#include "ir/graph_sizes.h"
 #include "ir/primitives.h"
 #include "ops/primitives/collectives.h"
 
@@ -331,13 +332,19 @@ constexpr Sample kSamples[] = {
       return %1)"},
 };
 
-constexpr Sample kWithDimParams = {"dim parameters", R"(
+/// What passes do to it depends on `n`.
+constexpr const char* kWithDimParams = R"(
   graph(n=3)
   %0 = input : f32[n,4]
   %1 = exp %0 : f32[n,4]
   %2 = reshape %1 {sizes=[n,2,2]} : f32[n,2,2]
   %3 = relu %2 : f32[n,2,2]
-  return %3)"};
+  %4 = reshape %3 {sizes=[n,4]} : f32[n,4]
+  %5 = input : f32[4,5]
+  %6 = dot_general %4, %5 {a_contract=[1], b_contract=[0], a_batch=[], b_batch=[]} : f32[n,5]
+  %7 = arg_max %6 {dim=1, keepdim=false} : i64[n]
+  %8 = reduce_sum %6 {dims=[0], keepdim=false} : f32[5]
+  return %3, %7, %8)";
 
 /// With one of the options that add a pass.
 template <auto& kOption>
@@ -441,14 +448,10 @@ bool LibraryTakesImages(DType of_image, DType of_weight, DType of_sums) {
   return cpu::Convolution::TakesLayouts(spec);
 }
 
-class EveryPass : public ::testing::TestWithParam<PassList> {};
-
-TEST_P(EveryPass, KeepsGraphsValidAndTheirValues) {
-  std::set<std::string> idle;
-  for (const Pass& pass : GetParam().passes()) idle.insert(pass.name);
-  for (const Sample& sample : kSamples) {
-    SCOPED_TRACE(sample.name);
-    Graph graph = ParseGraph(sample.text);
+class EveryPass : public ::testing::TestWithParam<PassList> {
+ protected:
+  /// Runs the list. The passes that changed the graph are taken from `idle`.
+  static void ExpectKept(Graph graph, std::set<std::string>& idle) {
     const std::vector<HostTensor> expected = ValuesOf(graph);
     for (const Pass& pass : GetParam().passes()) {
       SCOPED_TRACE(pass.name);
@@ -460,15 +463,29 @@ TEST_P(EveryPass, KeepsGraphsValidAndTheirValues) {
       if (graph != before) idle.erase(pass.name);
     }
   }
+};
+
+TEST_P(EveryPass, KeepsGraphsValidAndTheirValues) {
+  std::set<std::string> idle;
+  for (const Pass& pass : GetParam().passes()) idle.insert(pass.name);
+  for (const Sample& sample : kSamples) {
+    SCOPED_TRACE(sample.name);
+    ASSERT_NO_FATAL_FAILURE(ExpectKept(ParseGraph(sample.text), idle));
+  }
   idle.erase("chunk_attention");  // of very many scores; chunk_attention_test.cpp has fewer
   if (!LibraryTakesImages(f32, f32, f32)) idle.erase("keep_channels_last");
   if (!LibraryTakesImages(u8, i8, i32)) idle.erase("narrow_convolutions");
   EXPECT_EQ(idle, std::set<std::string>()) << "no sample has something to do for these";
 }
 
-TEST_P(EveryPass, LeavesGraphsWithDimParametersAlone) {
-  const Graph graph = ParseGraph(kWithDimParams.text);
-  for (const Pass& pass : GetParam().passes()) EXPECT_EQ(RunPass(pass, graph), graph) << pass.name;
+TEST_P(EveryPass, KeepsValuesAtAnySizes) {
+  const Graph general = ParseGraph(kWithDimParams);
+  for (int64_t n : {0, 1, 2, 7, 64}) {
+    SCOPED_TRACE(n);
+    std::set<std::string> idle = {"expand"};
+    ASSERT_NO_FATAL_FAILURE(ExpectKept(AtSizes(general, {n}), idle));
+    EXPECT_EQ(idle, std::set<std::string>()) << "relu was left";
+  }
 }
 
 TEST(PrintPasses, ShowsTheWayFromAGraphToKernels) {
