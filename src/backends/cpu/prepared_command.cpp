@@ -105,6 +105,14 @@ void PreparedCommand::AddKernels(std::vector<std::shared_ptr<KernelCode>>& kerne
   for (const Program* program : call->programs()) program->AddKernels(kernels);
 }
 
+void PreparedCommand::AddBodies(std::vector<const Program*>& bodies) const {
+  if (!call) return;
+  for (const Program* program : call->programs()) {
+    bodies.push_back(program);
+    program->AddBodies(bodies);
+  }
+}
+
 void PreparedCommand::RunCall(compiler::BufferSpan<char*> buffers, char* scratch) const {
   std::vector<const char*> in;
   std::vector<char*> out;

@@ -65,6 +65,12 @@ void SizedProgram::AddKernels(std::vector<std::shared_ptr<KernelCode>>& kernels)
   }
 }
 
+void SizedProgram::AddBodies(std::vector<const Program*>& bodies) const {
+  for (const auto& command : commands_) {
+    if (command) command->AddBodies(bodies);
+  }
+}
+
 std::shared_ptr<const PreparedCommand> SizedProgram::CommandAt(
     size_t command, const SizedSchedule::Basis& basis,
     const compiler::BufferMap<int64_t>& bytes) const {
