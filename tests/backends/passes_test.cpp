@@ -495,13 +495,21 @@ TEST(PrintPasses, ShowsTheWayFromAGraphToKernels) {
     %0 = input : f32[4,4]
     %1 = exp %0 : f32[4,4]
     %2 = dot_general %1, %0 {a_contract=[1], b_contract=[0], a_batch=[], b_batch=[]} : f32[4,4]
-    return %2)"));
+    %3 = input : f32[10]
+    %4 = neg %3 : f32[10]
+    %5 = input : f32[3,7]
+    %6 = sin %5 : f32[3,7]
+    return %2, %4, %6)"));
   size_t at = 0;
   for (const Pass& pass : cpu::CpuPasses()) {
     at = log.text().find(std::string("after ") + pass.name + ":\n%0 = input", at);
     ASSERT_NE(at, std::string::npos) << pass.name << " in\n" << log.text();
   }
-  EXPECT_NE(log.text().find("after schedule:\ncommand 0: ", at), std::string::npos) << log.text();
+  at = log.text().find("after schedule:\ncommand 0: ", at);
+  ASSERT_NE(at, std::string::npos) << log.text();
+  at = log.text().find("after group_commands:\ncommand 0: ", at);
+  ASSERT_NE(at, std::string::npos) << log.text();
+  EXPECT_NE(log.text().find("concurrent: 2 to 3\n", at), std::string::npos) << log.text();
 }
 
 INSTANTIATE_TEST_SUITE_P(Of, EveryPass, ::testing::ValuesIn(kLists),

@@ -23,6 +23,7 @@
 #include "compiler/effects.h"
 #include "compiler/loops/kernel_builder.h"
 #include "compiler/loops/rematerialise.h"
+#include "compiler/loops/show_groups.h"
 #include "compiler/passes/narrow_matmuls.h"
 #include "compiler/passes/remove_dead.h"
 #include "compiler/passes/split_reductions.h"
@@ -119,6 +120,7 @@ Program::Program(std::shared_ptr<const Graph> rewritten, bool aligned_outputs)
   PrepareCommands();
   facts_ = std::make_shared<const Facts>(*graph_, *schedule_,
                                          GroupCommands(*schedule_, WorkOf(commands_)));
+  compiler::ShowGroups(*graph_, *schedule_, facts_->group_last);
   Finish(compiler::BytesOf(*schedule_));
 }
 

@@ -16,6 +16,7 @@
 #include "base/throw.h"
 #include "compiler/effects.h"
 #include "compiler/loops/fusion_facts.h"
+#include "compiler/loops/show_groups.h"
 
 namespace hammock::cuda {
 
@@ -309,7 +310,7 @@ void Program::Arrange() {
     return Reorder(Inverse(order));
   }
   plan_ = std::move(plan);
-  compiler::ShowSchedule("group_commands", graph(), schedule());
+  compiler::ShowGroups(graph(), schedule(), group_last());
 }
 
 void Program::DeferWrites(std::vector<bool>& joins) {
