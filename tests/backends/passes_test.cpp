@@ -6,8 +6,11 @@
 
 #include <cmath>
 #include <complex>
+#include <fstream>
+#include <map>
 #include <random>
 #include <set>
+#include <sstream>
 
 #include "backends/cpu/matmul/matmul.h"
 #include "backends/cpu/program.h"
@@ -23,6 +26,7 @@
 #include "ir/graph_sizes.h"
 #include "ir/primitives.h"
 #include "ops/primitives/collectives.h"
+#include "support/source_path.h"
 
 namespace hammock {
 namespace {
@@ -510,6 +514,52 @@ TEST(PrintPasses, ShowsTheWayFromAGraphToKernels) {
   at = log.text().find("after group_commands:\ncommand 0: ", at);
   ASSERT_NE(at, std::string::npos) << log.text();
   EXPECT_NE(log.text().find("concurrent: 2 to 3\n", at), std::string::npos) << log.text();
+}
+
+/// By list: the passes that the table of docs/design/passes.md has for it.
+std::map<std::string, std::set<std::string>> PassesOfThePage() {
+  auto words_of = [](const std::string& cell) {
+    std::vector<std::string> words;
+    for (size_t at = cell.find('`'); at != std::string::npos; at = cell.find('`', at + 1)) {
+      const size_t end = cell.find('`', at + 1);
+      words.push_back(cell.substr(at + 1, end - at - 1));
+      at = end;
+    }
+    return words;
+  };
+  std::ifstream page(testing::SourcePath("docs/design/passes.md"));
+  std::map<std::string, std::set<std::string>> passes;
+  std::vector<std::string> lists;
+  std::string line, margin, list, pass;
+  while (std::getline(page, line)) {
+    if (!line.starts_with('|')) {
+      lists.clear();  // behind the table
+      continue;
+    }
+    std::istringstream row(line);
+    std::getline(std::getline(std::getline(row, margin, '|'), list, '|'), pass, '|');
+    if (!words_of(list).empty()) lists = words_of(list);
+    for (const std::string& name : lists) {
+      for (std::string& word : words_of(pass)) passes[name].insert(std::move(word));
+    }
+  }
+  return passes;
+}
+
+TEST(PassLists, AreThoseOfTheirPage) {
+  config::Override fast_math("fast_math", "true"), wide_sums("wide_sums", "true"),
+      budget("memory_budget", "2");
+  std::map<std::string, std::set<std::string>> lists;
+  auto add = [&](const char* list, const std::vector<Pass>& passes) {
+    for (const Pass& pass : passes) lists[list].insert(pass.name);
+  };
+  add("LoweringPasses", LoweringPasses(nullptr));
+  add("OptimisingPasses", OptimisingPasses(EvaluateOnHost));
+  add("FinishingPasses", FinishingPasses(nullptr));
+  add("CpuPasses", cpu::CpuPasses());
+  add("CudaPasses", cuda::CudaPasses());
+  add("SchedulePasses", compiler::SchedulePasses());
+  EXPECT_EQ(PassesOfThePage(), lists);
 }
 
 INSTANTIATE_TEST_SUITE_P(Of, EveryPass, ::testing::ValuesIn(kLists),
