@@ -7,7 +7,7 @@
 #include "backends/cpu/program.h"
 #include "base/process_exit.h"
 #include "base/throw.h"
-#include "compiler/loops/fusion_facts.h"
+#include "compiler/facts/fusion_facts.h"
 #include "hammock/distributed.h"
 #include "hammock/lazy/backend_interface.h"
 #include "ir/primitives.h"

@@ -20,7 +20,7 @@
 #include "base/process_exit.h"
 #include "base/throw.h"
 #include "base/tools.h"
-#include "compiler/effects.h"
+#include "compiler/facts/effects.h"
 #include "compiler/loops/kernel_builder.h"
 #include "compiler/loops/rematerialise.h"
 #include "compiler/loops/show_groups.h"

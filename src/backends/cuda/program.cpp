@@ -14,8 +14,8 @@
 #include "backends/cuda/passes/late_writes.h"
 #include "base/never_destroyed.h"
 #include "base/throw.h"
-#include "compiler/effects.h"
-#include "compiler/loops/fusion_facts.h"
+#include "compiler/facts/effects.h"
+#include "compiler/facts/fusion_facts.h"
 #include "compiler/loops/show_groups.h"
 
 namespace hammock::cuda {

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "backends/cuda/calls/near_sizes.h"
+#include "backends/cuda/driver/near_sizes.h"
 #include "backends/cuda/driver/noting_machine.h"
 #include "backends/cuda/emulated.h"
 #include "hammock/ir/graph.h"
