@@ -171,7 +171,7 @@ std::shared_ptr<PreparedCommand> Program::PreparedKernel(const compiler::Launch&
                                                          bool varies) {
   auto prepared = std::make_shared<PreparedCommand>();
   prepared->config = ConfigureLaunch(launch);
-  // The variant for full rounds would be compiled in the middle of a run.
+  // The variant for full iterations would be compiled in the middle of a run.
   if (varies) prepared->config.even = false;
   prepared->grid = GridOf(launch, prepared->config);
   return prepared;

@@ -47,7 +47,7 @@ TEST(ProgramsBySize, TextsAreWrittenOnce) {
   machine->texts = 0;
   programs.At({101});
   programs.At({103});
-  // The one that numbers the rounds of a loop, which is another loop at each size.
+  // The one that numbers the iterations of a loop, which is another loop at each size.
   EXPECT_EQ(machine->texts, 2u);
 }
 
