@@ -7,7 +7,7 @@ JOBS ?= $(shell nproc)
 help:  ## list the targets
 	@sed -n 's/^\([a-z0-9_-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
 
-demo: deps  ## install what is missing, build what the demo needs, run it
+demo: demo_deps  ## install what is missing, build what the demo needs, run it
 	@cmake --preset release
 	cmake --build --preset release --target demo -j $(JOBS)
 	@build/examples/demo
@@ -75,11 +75,14 @@ build: deps
 	cmake --build --preset release -j $(JOBS)
 
 deps:
-	@scripts/install_deps.sh required optional
+	@scripts/install_deps.sh required demo optional
 
-.PHONY: aarch64_deps bench_deps test_deps
+.PHONY: aarch64_deps bench_deps demo_deps test_deps
 aarch64_deps:
 	@scripts/install_deps.sh required aarch64
+
+demo_deps:
+	@scripts/install_deps.sh required demo
 
 test_deps:
 	@scripts/install_deps.sh test

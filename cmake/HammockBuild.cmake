@@ -68,16 +68,34 @@ function(hammock_add_folder folder)
   endif()
 endfunction()
 
-# hammock_program(name sources...): a program that uses the library as its users do.
+# hammock_option(name found doc): an option that is on where its dependency is found, unless the user says otherwise.
+# The cache has AUTO then: a build folder follows what is installed later.
+function(hammock_option name found doc)
+  set(${name} AUTO CACHE STRING "${doc}: ON, OFF, or AUTO, which is on where its dependency is found")
+  if("$CACHE{${name}}" STREQUAL "AUTO")
+    set(value OFF)
+    if(found)
+      set(value ON)
+    endif()
+    set(${name} ${value} PARENT_SCOPE)
+  endif()
+endfunction()
+
+# hammock_opens(name plugins...): the plug-ins that a program opens when it runs are built with it.
+function(hammock_opens name)
+  foreach(plugin IN LISTS ARGN)
+    if(TARGET hammock_${plugin})
+      add_dependencies(${name} hammock_${plugin})
+    endif()
+  endforeach()
+endfunction()
+
+# hammock_program(name sources...): a program that uses the library as its users do, on the device cpu at least.
 function(hammock_program name)
   add_executable(${name} ${ARGN})
   hammock_defaults(${name})
   target_link_libraries(${name} PRIVATE hammock)
-  foreach(plugin hammock_llvm hammock_onnx hammock_gloo hammock_redis hammock_mpi)  # which the library opens
-    if(TARGET ${plugin})
-      add_dependencies(${name} ${plugin})
-    endif()
-  endforeach()
+  hammock_opens(${name} llvm)
   # An installed one finds the library from where it lies itself, wherever the prefix is moved to.
   file(RELATIVE_PATH to_library /${CMAKE_INSTALL_BINDIR} /${CMAKE_INSTALL_LIBDIR})
   set_target_properties(${name} PROPERTIES INSTALL_RPATH $ORIGIN/${to_library})

@@ -2,12 +2,12 @@
 # Installs the Debian packages of debian-packages.txt that are missing. Never asks, never fails: where
 # it cannot install, it says so and lets the build find out what is really needed.
 #
-#   install_deps.sh [KIND...]      kinds to install, by default: required optional
+#   install_deps.sh [KIND...]      kinds to install, by default: required demo optional
 set -uo pipefail
 
 list="$(dirname "$0")/debian-packages.txt"
 kinds=("$@")
-[ ${#kinds[@]} -gt 0 ] || kinds=(required optional)
+[ ${#kinds[@]} -gt 0 ] || kinds=(required demo optional)
 
 wanted=()
 while read -r package kind _; do

@@ -106,10 +106,10 @@ std::vector<Pass> FinishingPasses(const CapabilityQuery& query) {
 }
 
 Graph Optimise(Graph graph, const Evaluate& evaluate) {
-  constexpr int kMostRounds = 8;  // two or three do
+  constexpr int kMostIterations = 8;  // two or three do
   const std::vector<Pass> passes = OptimisingPasses(evaluate);
   Hash128 hash = graph.hash();
-  for (int round = 0; round < kMostRounds; ++round) {
+  for (int i = 0; i < kMostIterations; ++i) {
     graph = RunPasses(passes, std::move(graph));
     const Hash128 before = std::exchange(hash, graph.hash());
     if (hash == before) break;

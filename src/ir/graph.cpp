@@ -6,7 +6,6 @@
 #include "ir/graph_access.h"
 #include "ir/id_format.h"
 #include "ir/text.h"
-#include "ir/value_map.h"
 
 namespace hammock {
 namespace {
@@ -219,15 +218,6 @@ Hash128 Graph::hash() const {
   HashSink sink;
   Describe(*this, sink);
   return sink.hash;
-}
-
-void AppendNodes(const Graph& from, ValueMap& map, Graph& to) {
-  for (NodeId id : from.ids()) {
-    if (from[id].op == &InputOp()) continue;
-    GraphNode node = from[id];
-    node.inputs.Map(map);
-    map.SetResults(id, to.Append(std::move(node)), from[id].types.size());
-  }
 }
 
 }  // namespace hammock

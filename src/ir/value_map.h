@@ -33,7 +33,4 @@ class ValueMap {
   NodeMap<uint32_t> first_;  // by node: the place of its first value
 };
 
-/// Appends all nodes of `from` but its inputs, which `map` knows, to another graph.
-void AppendNodes(const Graph& from, ValueMap& map, Graph& to);
-
 }  // namespace hammock

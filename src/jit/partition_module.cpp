@@ -5,12 +5,12 @@
 
 #include "base/location_scope.h"
 #include "base/throw.h"
+#include "compiler/passes/graph_editor.h"
 #include "compiler/pipeline.h"
 #include "compiler/sizes/generalise.h"
 #include "hammock/caller_scope.h"
 #include "ir/graph_sizes.h"
 #include "ir/primitives.h"
-#include "ir/value_map.h"
 #include "jit/delegate_registry.h"
 #include "jit/lower.h"
 #include "ops/primitives/module_call.h"
@@ -129,30 +129,28 @@ class MethodPartitioner {
 
   /// The lowered graph with one call for each region.
   Graph Replace(const LoweredStep& step) {
-    Graph graph;
+    GraphBuilder builder;
     values_.clear();
-    for (NodeId id : step.graph.inputs()) values_[{id, 0}] = graph.AddInput(step.graph[id].type());
+    for (NodeId id : step.graph.inputs()) {
+      values_[{id, 0}] = builder.AddInput(step.graph[id].type());
+    }
     auto region = regions_.begin();
     for (const Segment& segment : step.segments) {
       if (segment.target == 0) {
-        AddCall(graph, segment, *region++);
+        AddCall(builder, segment, *region++);
       } else {
-        Inline(graph, segment);
+        Append(builder, segment);
       }
     }
-    for (GraphValue output : step.graph.outputs()) graph.AddOutput(values_.at(output));
-    return graph;
+    for (GraphValue output : step.graph.outputs()) builder.AddOutput(values_.at(output));
+    return builder.Finish();
   }
 
-  void Inline(Graph& graph, const Segment& segment) {
-    ValueMap inside(segment.graph);
-    for (size_t i = 0; i < segment.inputs.size(); ++i) {
-      inside.Set(segment.graph.inputs()[i], values_.at(segment.inputs[i]));
-    }
-    AppendNodes(segment.graph, inside, graph);
-    for (size_t i = 0; i < segment.outputs.size(); ++i) {
-      values_[segment.outputs[i]] = inside(segment.graph.outputs()[i]);
-    }
+  void Append(GraphBuilder& builder, const Segment& segment) {
+    std::vector<GraphValue> operands;
+    for (GraphValue input : segment.inputs) operands.push_back(values_.at(input));
+    const std::vector<GraphValue> results = builder.Append(segment.graph, operands);
+    for (size_t i = 0; i < results.size(); ++i) values_[segment.outputs[i]] = results[i];
   }
 
   struct Region {
@@ -164,12 +162,12 @@ class MethodPartitioner {
     Graph graph;                        // with its inputs in that order
   };
 
-  void AddCall(Graph& graph, const Segment& segment, const Region& region) {
+  void AddCall(GraphBuilder& builder, const Segment& segment, const Region& region) {
     std::vector<GraphValue> operands;
     for (size_t i : region.order) operands.push_back(values_.at(segment.inputs[i]));
     std::vector<Attr> attrs = {std::make_shared<const Graph>(region.graph), region.name, "forward",
                                static_cast<int64_t>(region.arguments)};
-    NodeId call = graph.AddNode(ops::kModuleCall, std::move(operands), std::move(attrs));
+    const NodeId call = builder.Add(ops::kModuleCall, std::move(operands), std::move(attrs)).node;
     for (size_t i = 0; i < segment.outputs.size(); ++i) {
       values_[segment.outputs[i]] = {call, static_cast<int32_t>(i)};
     }
@@ -196,15 +194,11 @@ class MethodPartitioner {
 
   /// The graph with its inputs before all else, in this order.
   static Graph WithInputsFirst(const Graph& from, const std::vector<size_t>& order) {
-    Graph graph;
-    ValueMap map(from);
-    for (size_t i : order) {
-      NodeId input = from.inputs()[i];
-      map.Set(input, graph.AddInput(from[input].type()));
-    }
-    AppendNodes(from, map, graph);
-    for (GraphValue output : from.outputs()) graph.AddOutput(map(output));
-    return graph;
+    GraphBuilder builder;
+    std::vector<GraphValue> inputs(order.size());
+    for (size_t i : order) inputs[i] = builder.AddInput(from[from.inputs()[i]].type());
+    for (GraphValue result : builder.Append(from, inputs)) builder.AddOutput(result);
+    return builder.Finish();
   }
 
   static std::string SchemaFor(const Region& region) {

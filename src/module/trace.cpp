@@ -6,13 +6,13 @@
 
 #include "base/location_scope.h"
 #include "base/throw.h"
+#include "compiler/passes/graph_editor.h"
 #include "compiler/sizes/generalise.h"
 #include "hammock/autograd.h"
 #include "hammock/ir/graph.h"
 #include "hammock/op_builder.h"
 #include "hammock/ops.h"
 #include "ir/primitives.h"
-#include "ir/value_map.h"
 #include "module/module_access.h"
 #include "ops/primitives/module_call.h"
 #include "runtime/trace_function.h"
@@ -40,22 +40,23 @@ class TracingScope {
 class BodyBuilder {
  public:
   BodyBuilder(const TracedFunction& traced, size_t arguments, const NamedTensors& state)
-      : traced_(traced), state_(state), arguments_(arguments), values_(traced.graph) {
+      : traced_(traced), state_(state), arguments_(arguments) {
     inputs_.resize(traced.input_types.size());
   }
 
   GraphBody Build() {
     for (size_t i = 0; i < arguments_; ++i) Input(i);
-    const Graph& from = traced_.graph;
-    for (size_t i = 0; i < from.inputs().size(); ++i) values_.Set(from.inputs()[i], Parameter(i));
-    AppendNodes(from, values_, graph_);
-    for (NodeId id : graph_.ids()) graph_.mutable_node(id).origin = NodeId();
-    for (const ResultSource& source : traced_.outputs) graph_.AddOutput(Result(source));
+    std::vector<GraphValue> parameters;
+    for (size_t i = 0; i < traced_.graph.inputs().size(); ++i) parameters.push_back(Parameter(i));
+    results_ = builder_.Append(traced_.graph, parameters);
+    Graph& graph = builder_.graph();
+    for (NodeId id : graph.ids()) graph.mutable_node(id).origin = NodeId();
+    for (const ResultSource& source : traced_.outputs) builder_.AddOutput(Result(source));
     for (const auto& [input, source] : traced_.writes) {
       body_.writes.push_back(IndexOfInput(Input(input)));
-      graph_.AddOutput(Result(source));
+      builder_.AddOutput(Result(source));
     }
-    body_.graph = std::make_shared<const Graph>(std::move(graph_));
+    body_.graph = std::make_shared<const Graph>(builder_.Finish());
     return std::move(body_);
   }
 
@@ -64,16 +65,16 @@ class BodyBuilder {
   GraphValue Input(size_t index) {
     GraphValue& input = inputs_[index];
     if (input.node) return input;
-    input = graph_.AddInput(traced_.input_types[index]);
+    input = builder_.AddInput(traced_.input_types[index]);
     if (index >= arguments_) body_.captures.push_back({.name = state_[index - arguments_].first});
     return input;
   }
 
   GraphValue Constant(const Value& value) {
     Tensor tensor = Tensor::FromValue(value);
-    if (tensor.dim() == 0) return graph_.AddConstant(tensor.item().To(tensor.dtype()));
+    if (tensor.dim() == 0) return builder_.graph().AddConstant(tensor.item().To(tensor.dtype()));
     body_.captures.push_back({.constant = tensor});
-    return graph_.AddInput(value.shape());
+    return builder_.AddInput(value.shape());
   }
 
   GraphValue Parameter(size_t index) {
@@ -85,7 +86,7 @@ class BodyBuilder {
         return Constant(source.constant);
       case ParameterSource::kRandom:
         body_.captures.push_back({.random_blocks = source.blocks});
-        return graph_.AddInput(traced_.graph[traced_.graph.inputs()[index]].type());
+        return builder_.AddInput(traced_.graph[traced_.graph.inputs()[index]].type());
     }
     return {};
   }
@@ -93,7 +94,7 @@ class BodyBuilder {
   GraphValue Result(const ResultSource& source) {
     switch (source.kind) {
       case ResultSource::kResult:
-        return values_(traced_.graph.outputs()[source.index]);
+        return results_[source.index];
       case ResultSource::kInput:
         return Input(source.index);
       case ResultSource::kConstant:
@@ -110,17 +111,17 @@ class BodyBuilder {
   }
 
   int IndexOfInput(GraphValue value) const {
-    auto input = std::ranges::find(graph_.inputs(), value.node);
-    return static_cast<int>(input - graph_.inputs().begin());
+    const auto& inputs = builder_.graph().inputs();
+    return static_cast<int>(std::ranges::find(inputs, value.node) - inputs.begin());
   }
 
   const TracedFunction& traced_;
   const NamedTensors& state_;
   const size_t arguments_;
-  Graph graph_;
+  GraphBuilder builder_;
   GraphBody body_;
-  std::vector<GraphValue> inputs_;  // of the new graph, by argument and state
-  ValueMap values_;                 // of the traced graph
+  std::vector<GraphValue> inputs_;   // of the new graph, by argument and state
+  std::vector<GraphValue> results_;  // of the traced graph, in the new one
 };
 
 Any RunAsCode(Module& self, const Method& method, const std::vector<Any>& args, Location at) {

@@ -12,7 +12,7 @@
 #include "backends/table.h"
 #include "base/log.h"
 #include "base/throw.h"
-#include "compiler/effects.h"
+#include "compiler/facts/effects.h"
 #include "hammock/config.h"
 #include "hammock/metric.h"
 #include "ir/primitives.h"

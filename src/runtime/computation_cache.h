@@ -78,7 +78,7 @@ struct GeneralMatch {
 /// Note [Instances in turn]: a program may use more sizes in turn than there is room for, and then
 /// the least recently used one is always the next that it needs: of such a cycle none would be
 /// found. So a new instance that others had to leave for is the next to leave, unless it is used
-/// before; what is kept already is found in each round. Every 16th begins as the most recently used
+/// before; what is kept already is found in each cycle. Every 16th begins as the most recently used
 /// one, so that the sizes that a program uses no longer go in time.
 
 /// Least recently used entries go first, past `compilation_cache_size` entries or

@@ -3,6 +3,7 @@
 #include "base/throw.h"
 #include "ir/graph_node_of.h"
 #include "ir/node_access.h"
+#include "trace/operands_first.h"
 #include "trace/tensor_impl.h"
 
 namespace hammock {
@@ -14,24 +15,9 @@ void Inliner::Bind(const Tensor& tensor, GraphValue value) {
 
 GraphValue Inliner::Emit(const Tensor& tensor) {
   Value root = tensor.value();
-  std::vector<const Node*> stack{root.node.get()};
-  while (!stack.empty()) {
-    const Node* node = stack.back();
-    if (values_.contains(node)) {
-      stack.pop_back();
-      continue;
-    }
-    bool ready = true;
-    for (const Node::Operand& operand : node->operands()) {
-      if (operand.node && !values_.contains(operand.node)) {
-        stack.push_back(operand.node);
-        ready = false;
-      }
-    }
-    if (!ready) continue;
-    stack.pop_back();
-    EmitNode(*node);
-  }
+  VisitOperandsFirst(
+      root, [&](const Node& node, uint32_t) { return values_.contains(&node); },
+      [&](const Node& node) { EmitNode(node); });
   return values_.at(root.node.get()).at(root.index);
 }
 

@@ -6,8 +6,11 @@
 
 #include <cmath>
 #include <complex>
+#include <fstream>
+#include <map>
 #include <random>
 #include <set>
+#include <sstream>
 
 #include "backends/cpu/matmul/matmul.h"
 #include "backends/cpu/program.h"
@@ -20,8 +23,10 @@
 #include "compiler/pipeline.h"
 #include "hammock/compiler/schedule.h"
 #include "hammock/config.h"
+#include "ir/graph_sizes.h"
 #include "ir/primitives.h"
 #include "ops/primitives/collectives.h"
+#include "support/source_path.h"
 
 namespace hammock {
 namespace {
@@ -331,13 +336,19 @@ constexpr Sample kSamples[] = {
       return %1)"},
 };
 
-constexpr Sample kWithDimParams = {"dim parameters", R"(
+/// What passes do to it depends on `n`.
+constexpr const char* kWithDimParams = R"(
   graph(n=3)
   %0 = input : f32[n,4]
   %1 = exp %0 : f32[n,4]
   %2 = reshape %1 {sizes=[n,2,2]} : f32[n,2,2]
   %3 = relu %2 : f32[n,2,2]
-  return %3)"};
+  %4 = reshape %3 {sizes=[n,4]} : f32[n,4]
+  %5 = input : f32[4,5]
+  %6 = dot_general %4, %5 {a_contract=[1], b_contract=[0], a_batch=[], b_batch=[]} : f32[n,5]
+  %7 = arg_max %6 {dim=1, keepdim=false} : i64[n]
+  %8 = reduce_sum %6 {dims=[0], keepdim=false} : f32[5]
+  return %3, %7, %8)";
 
 /// With one of the options that add a pass.
 template <auto& kOption>
@@ -441,14 +452,10 @@ bool LibraryTakesImages(DType of_image, DType of_weight, DType of_sums) {
   return cpu::Convolution::TakesLayouts(spec);
 }
 
-class EveryPass : public ::testing::TestWithParam<PassList> {};
-
-TEST_P(EveryPass, KeepsGraphsValidAndTheirValues) {
-  std::set<std::string> idle;
-  for (const Pass& pass : GetParam().passes()) idle.insert(pass.name);
-  for (const Sample& sample : kSamples) {
-    SCOPED_TRACE(sample.name);
-    Graph graph = ParseGraph(sample.text);
+class EveryPass : public ::testing::TestWithParam<PassList> {
+ protected:
+  /// Runs the list. The passes that changed the graph are taken from `idle`.
+  static void ExpectKept(Graph graph, std::set<std::string>& idle) {
     const std::vector<HostTensor> expected = ValuesOf(graph);
     for (const Pass& pass : GetParam().passes()) {
       SCOPED_TRACE(pass.name);
@@ -460,15 +467,29 @@ TEST_P(EveryPass, KeepsGraphsValidAndTheirValues) {
       if (graph != before) idle.erase(pass.name);
     }
   }
+};
+
+TEST_P(EveryPass, KeepsGraphsValidAndTheirValues) {
+  std::set<std::string> idle;
+  for (const Pass& pass : GetParam().passes()) idle.insert(pass.name);
+  for (const Sample& sample : kSamples) {
+    SCOPED_TRACE(sample.name);
+    ASSERT_NO_FATAL_FAILURE(ExpectKept(ParseGraph(sample.text), idle));
+  }
   idle.erase("chunk_attention");  // of very many scores; chunk_attention_test.cpp has fewer
   if (!LibraryTakesImages(f32, f32, f32)) idle.erase("keep_channels_last");
   if (!LibraryTakesImages(u8, i8, i32)) idle.erase("narrow_convolutions");
   EXPECT_EQ(idle, std::set<std::string>()) << "no sample has something to do for these";
 }
 
-TEST_P(EveryPass, LeavesGraphsWithDimParametersAlone) {
-  const Graph graph = ParseGraph(kWithDimParams.text);
-  for (const Pass& pass : GetParam().passes()) EXPECT_EQ(RunPass(pass, graph), graph) << pass.name;
+TEST_P(EveryPass, KeepsValuesAtAnySizes) {
+  const Graph general = ParseGraph(kWithDimParams);
+  for (int64_t n : {0, 1, 2, 7, 64}) {
+    SCOPED_TRACE(n);
+    std::set<std::string> idle = {"expand"};
+    ASSERT_NO_FATAL_FAILURE(ExpectKept(AtSizes(general, {n}), idle));
+    EXPECT_EQ(idle, std::set<std::string>()) << "relu was left";
+  }
 }
 
 TEST(PrintPasses, ShowsTheWayFromAGraphToKernels) {
@@ -478,13 +499,67 @@ TEST(PrintPasses, ShowsTheWayFromAGraphToKernels) {
     %0 = input : f32[4,4]
     %1 = exp %0 : f32[4,4]
     %2 = dot_general %1, %0 {a_contract=[1], b_contract=[0], a_batch=[], b_batch=[]} : f32[4,4]
-    return %2)"));
+    %3 = input : f32[10]
+    %4 = neg %3 : f32[10]
+    %5 = input : f32[3,7]
+    %6 = sin %5 : f32[3,7]
+    return %2, %4, %6)"));
   size_t at = 0;
   for (const Pass& pass : cpu::CpuPasses()) {
     at = log.text().find(std::string("after ") + pass.name + ":\n%0 = input", at);
     ASSERT_NE(at, std::string::npos) << pass.name << " in\n" << log.text();
   }
-  EXPECT_NE(log.text().find("after schedule:\ncommand 0: ", at), std::string::npos) << log.text();
+  at = log.text().find("after schedule:\ncommand 0: ", at);
+  ASSERT_NE(at, std::string::npos) << log.text();
+  at = log.text().find("after group_commands:\ncommand 0: ", at);
+  ASSERT_NE(at, std::string::npos) << log.text();
+  EXPECT_NE(log.text().find("concurrent: 2 to 3\n", at), std::string::npos) << log.text();
+}
+
+/// By list: the passes that the table of docs/design/passes.md has for it.
+std::map<std::string, std::set<std::string>> PassesOfThePage() {
+  auto words_of = [](const std::string& cell) {
+    std::vector<std::string> words;
+    for (size_t at = cell.find('`'); at != std::string::npos; at = cell.find('`', at + 1)) {
+      const size_t end = cell.find('`', at + 1);
+      words.push_back(cell.substr(at + 1, end - at - 1));
+      at = end;
+    }
+    return words;
+  };
+  std::ifstream page(testing::SourcePath("docs/design/passes.md"));
+  std::map<std::string, std::set<std::string>> passes;
+  std::vector<std::string> lists;
+  std::string line, margin, list, pass;
+  while (std::getline(page, line)) {
+    if (!line.starts_with('|')) {
+      lists.clear();  // behind the table
+      continue;
+    }
+    std::istringstream row(line);
+    std::getline(std::getline(std::getline(row, margin, '|'), list, '|'), pass, '|');
+    if (!words_of(list).empty()) lists = words_of(list);
+    for (const std::string& name : lists) {
+      for (std::string& word : words_of(pass)) passes[name].insert(std::move(word));
+    }
+  }
+  return passes;
+}
+
+TEST(PassLists, AreThoseOfTheirPage) {
+  config::Override fast_math("fast_math", "true"), wide_sums("wide_sums", "true"),
+      budget("memory_budget", "2");
+  std::map<std::string, std::set<std::string>> lists;
+  auto add = [&](const char* list, const std::vector<Pass>& passes) {
+    for (const Pass& pass : passes) lists[list].insert(pass.name);
+  };
+  add("LoweringPasses", LoweringPasses(nullptr));
+  add("OptimisingPasses", OptimisingPasses(EvaluateOnHost));
+  add("FinishingPasses", FinishingPasses(nullptr));
+  add("CpuPasses", cpu::CpuPasses());
+  add("CudaPasses", cuda::CudaPasses());
+  add("SchedulePasses", compiler::SchedulePasses());
+  EXPECT_EQ(PassesOfThePage(), lists);
 }
 
 INSTANTIATE_TEST_SUITE_P(Of, EveryPass, ::testing::ValuesIn(kLists),

@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "backends/reference/reference_backend.h"
+#include "base/option_registry.h"
 #include "hammock/hammock.h"
 #include "ir/primitives.h"
 #include "runtime/code_settings.h"
@@ -223,21 +224,28 @@ TEST(ExplainMiss, SaysThatAnEntryWasEvicted) {
   EXPECT_NE(miss.detail.find("holds 1 entries"), std::string::npos) << miss.detail;
 }
 
-TEST(ExplainMiss, SaysThatOptionsChanged) {
+/// A valid value that an option does not have; a text without choices may be a number.
+std::string OtherValue(const config::detail::AnyOption& option, const std::string& value) {
+  if (option.type == config::Type::kBool) return value == "true" ? "false" : "true";
+  if (option.type == config::Type::kInt) return std::to_string(std::stoll(value) + 1);
+  if (option.choices.empty()) return value + "2";
+  const std::string first(option.choices.substr(0, option.choices.find(", ")));
+  return value != first ? first : std::string(option.choices.substr(option.choices.rfind(' ') + 1));
+}
+
+TEST(ExplainMiss, SaysThatAnyCodeOptionChanged) {
   Explainer explainer;
   explainer.Add(Small());
-  for (const char* option : {"cuda.fast_atomics", "fallback", "fast_math", "wide_sums",
-                             "matmul_precision", "fallback_device", "force_fallback"}) {
-    SCOPED_TRACE(option);
-    std::string value = config::GetText(option);
-    std::string other = value == "true" ? "false" : value == "false" ? "true" : "";
-    if (option == std::string("matmul_precision")) other = value == "high" ? "highest" : "high";
-    if (option == std::string("fallback_device")) other = "reference";
-    if (option == std::string("force_fallback")) other = "exp";
-    config::Override changed(option, other);
+  const std::vector<config::CodeOption> options = config::CodeOptions();
+  EXPECT_GE(options.size(), 10u);
+  for (const config::CodeOption& option : options) {
+    SCOPED_TRACE(option.name);
+    const std::string other = OtherValue(config::GetOption(option.name), option.value);
+    config::Override changed(option.name, other);
     CompileMiss miss = explainer.Explain(Small());
     EXPECT_EQ(miss.kind, "config");
-    std::string expected = std::string(option) + " was `" + value + "` and is `" + other + "`";
+    std::string expected =
+        std::string(option.name) + " was `" + option.value + "` and is `" + other + "`";
     EXPECT_NE(miss.detail.find(expected), std::string::npos) << miss.detail;
   }
 }

@@ -1,8 +1,11 @@
 # Fails where a file of src/ includes a private header of a folder that comes later in this list, or of
-# a folder that the list lacks. A folder's subfolders belong to it.
+# a folder that the list lacks. Subfolders belong to their folder, unless the list has them too.
 set(order
-  base ir distributed trace ops compiler
-  backends/common backends/reference backends/null backends/cpu backends/cuda backends
+  base ir distributed trace ops
+  compiler/facts compiler/passes compiler/loops compiler/scalar compiler/text compiler/sizes compiler
+  backends/common backends/reference backends/null backends/cpu
+  backends/cuda/device backends/cuda/emit backends/cuda/driver backends/cuda/emulation backends/cuda/passes
+  backends/cuda/calls backends/cuda backends
   runtime autograd vmap io module distributions nn optim data jit onnx plugins parallel)
 
 # folder_of(path out): the longest entry of the list that is a folder of the path, and its position.

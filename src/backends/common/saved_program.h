@@ -45,14 +45,15 @@ struct SavedSizes {
 
 /// All of it.
 struct SavedArtifact {
-  std::map<std::string, std::string> code;  ///< of kernels, by a key of the backend
-  std::string algorithms;                   ///< that libraries have chosen
-  std::optional<SavedProgram> program;      ///< none where `sizes` give it
-  std::vector<SavedSizes> sizes;            ///< of a graph with dim parameters
+  std::map<std::string, std::string> code;     ///< of kernels, by a key of the backend
+  std::string algorithms;                      ///< that libraries have chosen
+  std::optional<SavedProgram> program;         ///< none where `sizes` give it
+  std::vector<SavedSizes> sizes;               ///< of a graph with dim parameters
+  std::map<std::string, SavedProgram> bodies;  ///< of loops and branches, by a key of the backend
 
   template <class Io>
   friend void Fields(Io& io, SavedArtifact& artifact) {
-    io(artifact.code, artifact.algorithms, artifact.program, artifact.sizes);
+    io(artifact.code, artifact.algorithms, artifact.program, artifact.sizes, artifact.bodies);
   }
 
   std::string ToBytes() const;

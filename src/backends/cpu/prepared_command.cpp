@@ -7,7 +7,7 @@
 #include "backends/cpu/program.h"
 #include "base/process_exit.h"
 #include "base/throw.h"
-#include "compiler/loops/fusion_facts.h"
+#include "compiler/facts/fusion_facts.h"
 #include "hammock/distributed.h"
 #include "hammock/lazy/backend_interface.h"
 #include "ir/primitives.h"
@@ -103,6 +103,14 @@ void PreparedCommand::AddKernels(std::vector<std::shared_ptr<KernelCode>>& kerne
   if (epilogue) kernels.push_back(epilogue);
   if (!call) return;
   for (const Program* program : call->programs()) program->AddKernels(kernels);
+}
+
+void PreparedCommand::AddBodies(std::vector<const Program*>& bodies) const {
+  if (!call) return;
+  for (const Program* program : call->programs()) {
+    bodies.push_back(program);
+    program->AddBodies(bodies);
+  }
 }
 
 void PreparedCommand::RunCall(compiler::BufferSpan<char*> buffers, char* scratch) const {

@@ -30,6 +30,8 @@ struct PreparedCommand {
   int64_t bytes() const;  ///< held by this and by programs inside
   /// Its kernels, and those of programs inside.
   void AddKernels(std::vector<std::shared_ptr<KernelCode>>& kernels) const;
+  /// The programs inside, and those inside of these.
+  void AddBodies(std::vector<const Program*>& bodies) const;
   /// Runs a call on buffers of the schedule. Errors name the node of the graph as given.
   void RunCall(compiler::BufferSpan<char*> buffers, char* scratch) const;
   void CheckCall(compiler::BufferSpan<char*> buffers) const;

@@ -20,9 +20,10 @@
 #include "base/process_exit.h"
 #include "base/throw.h"
 #include "base/tools.h"
-#include "compiler/effects.h"
+#include "compiler/facts/effects.h"
 #include "compiler/loops/kernel_builder.h"
 #include "compiler/loops/rematerialise.h"
+#include "compiler/loops/show_groups.h"
 #include "compiler/passes/narrow_matmuls.h"
 #include "compiler/passes/remove_dead.h"
 #include "compiler/passes/split_reductions.h"
@@ -48,6 +49,11 @@ constinit config::Option<bool> kTimeKernels({
     .doc =
         "Measure the time of every kernel and call of the CPU backend: metrics `cpu::kernel::*`.",
     .old_name = "cpu.time_steps",
+});
+
+constinit const metrics::DeclaredCounter kSchedulesMade({
+    .name = "cpu::SchedulesMade",
+    .doc = "Schedules that were made of graphs, also of branches and of bodies of loops.",
 });
 
 constinit const metrics::DeclaredMetric kKernelTimes({
@@ -89,6 +95,13 @@ Graph RewriteForCpu(const Graph& graph) {
   return RunPasses(CpuPasses(), compiler::WithOrigins(graph));
 }
 
+compiler::Schedule ScheduleForCpu(const Graph& rewritten, bool aligned_outputs) {
+  metrics::Get<kSchedulesMade>().Add();
+  compiler::Schedule schedule = compiler::MakeSchedule(rewritten, aligned_outputs);
+  compiler::ShowSchedule("schedule", rewritten, schedule);
+  return schedule;
+}
+
 std::vector<int> GroupsOf(const compiler::Schedule& schedule) {
   std::vector<int64_t> work;
   for (const compiler::Command& command : schedule.commands) {
@@ -102,12 +115,12 @@ Program::Program(const Graph& graph)
 
 Program::Program(std::shared_ptr<const Graph> rewritten, bool aligned_outputs)
     : graph_(std::move(rewritten)),
-      schedule_(std::make_shared<const compiler::Schedule>(
-          compiler::MakeSchedule(*graph_, aligned_outputs))) {
-  compiler::ShowSchedule("schedule", *graph_, *schedule_);
+      schedule_(
+          std::make_shared<const compiler::Schedule>(ScheduleForCpu(*graph_, aligned_outputs))) {
   PrepareCommands();
   facts_ = std::make_shared<const Facts>(*graph_, *schedule_,
                                          GroupCommands(*schedule_, WorkOf(commands_)));
+  compiler::ShowGroups(*graph_, *schedule_, facts_->group_last);
   Finish(compiler::BytesOf(*schedule_));
 }
 
@@ -219,6 +232,10 @@ std::vector<int64_t> Program::ScratchOfCommands() const {
 
 void Program::AddKernels(std::vector<std::shared_ptr<KernelCode>>& kernels) const {
   for (const auto& command : commands_) command->AddKernels(kernels);
+}
+
+void Program::AddBodies(std::vector<const Program*>& bodies) const {
+  for (const auto& command : commands_) command->AddBodies(bodies);
 }
 
 void Program::PackWeight(const Weight& weight, const HostTensor& input, char* packed) const {

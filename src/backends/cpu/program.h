@@ -31,6 +31,8 @@ struct Target;
 std::vector<Pass> CpuPasses();
 /// A graph of primitives after CpuPasses.
 Graph RewriteForCpu(const Graph& graph);
+/// Counted and shown. See Program for `aligned_outputs`.
+compiler::Schedule ScheduleForCpu(const Graph& rewritten, bool aligned_outputs);
 /// By command: the last command of its group, whose commands are concurrent.
 std::vector<int> GroupsOf(const compiler::Schedule& schedule);
 
@@ -71,6 +73,8 @@ class Program {
   bool is_sized() const { return sized_ != nullptr; }
   void AddKernels(std::vector<std::shared_ptr<KernelCode>>& kernels) const;
   SavedProgram Save() const;  ///< of one that is not sized
+  /// The programs inside, and those inside of these.
+  void AddBodies(std::vector<const Program*>& bodies) const;
   /// The programs at other sizes of the same graph, if it has dim parameters.
   std::shared_ptr<ProgramsBySize<Target>> by_size;
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "compiler/loops/show_groups.h"
 #include "compiler/loops/stream_results.h"
 #include "hammock/compiler/program_outputs.h"
 #include "hammock/config.h"
@@ -24,6 +25,7 @@ metrics::Counter& Target::scheduled() const { return metrics::Get<kSizesSchedule
 
 std::shared_ptr<const SizedProgram> Target::Share(std::shared_ptr<const SizedSchedule> made) const {
   std::vector<int> groups = GroupsOf(made->schedule());
+  compiler::ShowGroups(made->graph(), made->schedule(), groups);
   return Share(SavedSizes{std::move(made), std::move(groups)});
 }
 
@@ -62,6 +64,12 @@ void SizedProgram::AddKernels(std::vector<std::shared_ptr<KernelCode>>& kernels)
   }
   for (const auto& command : commands_) {
     if (command) command->AddKernels(kernels);
+  }
+}
+
+void SizedProgram::AddBodies(std::vector<const Program*>& bodies) const {
+  for (const auto& command : commands_) {
+    if (command) command->AddBodies(bodies);
   }
 }
 

@@ -16,6 +16,8 @@ class SizedProgram {
   explicit SizedProgram(SavedSizes saved);
   SavedSizes Save() const { return {schedule_, facts_.group_last}; }
   void AddKernels(std::vector<std::shared_ptr<KernelCode>>& kernels) const;
+  /// The programs inside of commands that do not vary, and those inside of these.
+  void AddBodies(std::vector<const Program*>& bodies) const;
 
   const compiler::SizedSchedule& schedule() const { return *schedule_; }
   bool Covers(const std::vector<int64_t>& free) const { return schedule_->Covers(free); }
@@ -44,9 +46,7 @@ struct Target {
   Graph Rewrite(const Graph& graph) const { return RewriteForCpu(graph); }
   /// Whether results are written past the caches is asked at every size.
   compiler::Schedule Schedule(const Graph& rewritten) const {
-    compiler::Schedule schedule = compiler::MakeSchedule(rewritten, /*aligned_outputs=*/false);
-    compiler::ShowSchedule("schedule", rewritten, schedule);
-    return schedule;
+    return ScheduleForCpu(rewritten, /*aligned_outputs=*/false);
   }
   std::shared_ptr<const Sized> Share(std::shared_ptr<const compiler::SizedSchedule> made) const;
   std::shared_ptr<const Sized> Share(SavedSizes saved) const {

@@ -9,13 +9,13 @@
 #include <typeinfo>
 
 #include "backends/common/collectives.h"
+#include "backends/cuda/device_state.h"
 #include "backends/cuda/driver/device_data.h"
-#include "backends/cuda/driver/device_state.h"
-#include "backends/cuda/driver/failure_dump.h"
 #include "backends/cuda/driver/gpu_machine.h"
 #include "backends/cuda/driver/libraries.h"
 #include "backends/cuda/emulation/emulated_machine.h"
 #include "backends/cuda/execution.h"
+#include "backends/cuda/failure_dump.h"
 #include "backends/cuda/passes/chunk_attention.h"
 #include "backends/cuda/passes/expand_attention.h"
 #include "backends/cuda/saved_artifact.h"

@@ -6,8 +6,8 @@
 #include <span>
 #include <vector>
 
-#include "backends/cuda/driver/device_state.h"
-#include "backends/cuda/driver/failure_dump.h"
+#include "backends/cuda/device_state.h"
+#include "backends/cuda/failure_dump.h"
 #include "backends/cuda/program.h"
 #include "hammock/lazy/backend_interface.h"
 

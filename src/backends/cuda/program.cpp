@@ -14,8 +14,9 @@
 #include "backends/cuda/passes/late_writes.h"
 #include "base/never_destroyed.h"
 #include "base/throw.h"
-#include "compiler/effects.h"
-#include "compiler/loops/fusion_facts.h"
+#include "compiler/facts/effects.h"
+#include "compiler/facts/fusion_facts.h"
+#include "compiler/loops/show_groups.h"
 
 namespace hammock::cuda {
 
@@ -170,7 +171,7 @@ std::shared_ptr<PreparedCommand> Program::PreparedKernel(const compiler::Launch&
                                                          bool varies) {
   auto prepared = std::make_shared<PreparedCommand>();
   prepared->config = ConfigureLaunch(launch);
-  // The variant for full rounds would be compiled in the middle of a run.
+  // The variant for full iterations would be compiled in the middle of a run.
   if (varies) prepared->config.even = false;
   prepared->grid = GridOf(launch, prepared->config);
   return prepared;
@@ -309,7 +310,7 @@ void Program::Arrange() {
     return Reorder(Inverse(order));
   }
   plan_ = std::move(plan);
-  compiler::ShowSchedule("group_commands", graph(), schedule());
+  compiler::ShowGroups(graph(), schedule(), group_last());
 }
 
 void Program::DeferWrites(std::vector<bool>& joins) {

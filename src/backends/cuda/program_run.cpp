@@ -8,7 +8,7 @@
 #include "backends/cuda/calls/call_kit.h"
 #include "backends/cuda/calls/device_kernel.h"
 #include "backends/cuda/device/program_args.h"
-#include "backends/cuda/driver/failure_dump.h"
+#include "backends/cuda/failure_dump.h"
 #include "backends/cuda/program.h"
 #include "base/never_destroyed.h"
 #include "base/tools.h"

@@ -4,35 +4,15 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <string>
 #include <unordered_map>
 
 #include "backends/cuda/calls/calls.h"
-#include "backends/cuda/emit/launch_config.h"
+#include "backends/cuda/emit/kernel_key.h"
 #include "hammock/ir/attr.h"
 
 namespace hammock::cuda {
 
 class Program;
-
-/// Everything that the text of a kernel depends on, much cheaper than the text. Kernels of the loop
-/// IR are identified by their address, since the schedule keeps them alive.
-class KernelKey {
- public:
-  explicit KernelKey(bool guarded) {
-    numbers_.reserve(40);
-    Add(guarded);
-  }
-  void Add(const compiler::Kernel* kernel, const LaunchConfig& config);
-  void Add(int64_t number) { numbers_.push_back(static_cast<char32_t>(number)); }
-  void Add(const std::vector<bool>& flags);
-
-  bool operator==(const KernelKey&) const = default;
-  size_t hash() const { return std::hash<std::u32string>()(numbers_); }
-
- private:
-  std::u32string numbers_;
-};
 
 /// Filled by the first program, read by the others. Thread-safe.
 class SharedParts {

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "compiler/cost.h"
+#include "compiler/loops/cost.h"
 #include "compiler/passes/graph_editor.h"
 #include "compiler/passes/node_table.h"
 #include "hammock/compiler/memory_plan.h"

@@ -7,8 +7,8 @@
 #include <queue>
 #include <tuple>
 
-#include "compiler/effects.h"
-#include "compiler/loops/fusion_facts.h"
+#include "compiler/facts/effects.h"
+#include "compiler/facts/fusion_facts.h"
 #include "compiler/loops/overwritable.h"
 #include "hammock/compiler/program_outputs.h"
 

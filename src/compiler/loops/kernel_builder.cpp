@@ -193,8 +193,8 @@ bool KernelBuilder::Add(NodeId node) {
   return false;
 }
 
-/// Whether a nest has one element for each round of the loops, or for each row. Most that do not
-/// fit have not, and are told so without an exception.
+/// Whether a nest has one element for each iteration of the loops, or for each row. Most that do
+/// not fit have not, and are told so without an exception.
 bool KernelBuilder::HasAsManyElements(NodeId id) const {
   if (nests_.empty()) return true;
   int64_t count = 1;

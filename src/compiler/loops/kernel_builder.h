@@ -6,7 +6,7 @@
 #include <functional>
 #include <vector>
 
-#include "compiler/loops/fusion_facts.h"
+#include "compiler/facts/fusion_facts.h"
 
 namespace hammock::compiler {
 

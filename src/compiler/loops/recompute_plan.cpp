@@ -11,7 +11,7 @@ namespace hammock::compiler {
 
 namespace {
 
-constexpr int kMostRounds = 4;
+constexpr int kMostIterations = 4;
 constexpr int kMostReads = 64;     // that one decision looks at
 constexpr int64_t kMostCost = 32;  // flops that a byte is worth
 
@@ -78,7 +78,7 @@ class Planner {
     RecomputePlan plan;
     plan.from.assign(graph_.size(), RecomputePlan::kNever);
     bool chosen = true;
-    for (int round = 0; chosen && round < kMostRounds; ++round) {
+    for (int i = 0; chosen && i < kMostIterations; ++i) {
       chosen = false;
       for (int candidate : order_) {
         if (live_.Most() <= most_bytes_) break;

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "compiler/cost.h"
-#include "compiler/loops/fusion_facts.h"
+#include "compiler/facts/fusion_facts.h"
+#include "compiler/loops/cost.h"
 #include "ir/primitives.h"
 
 namespace hammock::compiler {

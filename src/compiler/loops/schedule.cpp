@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "base/throw.h"
-#include "compiler/effects.h"
+#include "compiler/facts/effects.h"
 #include "compiler/loops/attach_epilogues.h"
 #include "compiler/loops/kernel_builder.h"
 #include "compiler/loops/rematerialise.h"

@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "compiler/loops/fusion_facts.h"
+#include "compiler/facts/fusion_facts.h"
 #include "compiler/passes/graph_editor.h"
 #include "ir/primitives.h"
 #include "ops/primitives/channels_last.h"

@@ -57,13 +57,24 @@ GraphValue GraphBuilder::Constant(const Scalar& value, DType dtype) {
 
 std::vector<GraphValue> GraphBuilder::Inline(const Graph& body,
                                              std::span<const GraphValue> operands) {
-  ValueMap map(body);
-  for (size_t i = 0; i < operands.size(); ++i) map.Set(body.inputs()[i], operands[i]);
   const NodeId first(out_.size());
-  AppendNodes(body, map, out_);
+  std::vector<GraphValue> outputs = Append(body, operands);
   for (NodeId id = first; out_.Contains(id); ++id) {
     out_.mutable_node(id).location = location_;
     out_.mutable_node(id).origin = origin_;
+  }
+  return outputs;
+}
+
+std::vector<GraphValue> GraphBuilder::Append(const Graph& body,
+                                             std::span<const GraphValue> operands) {
+  ValueMap map(body);
+  for (size_t i = 0; i < operands.size(); ++i) map.Set(body.inputs()[i], operands[i]);
+  for (NodeId id : body.ids()) {
+    if (body[id].op == &ops::kInput) continue;
+    GraphNode node = body[id];
+    node.inputs.Map(map);
+    map.SetResults(id, out_.Append(std::move(node)), body[id].types.size());
   }
   std::vector<GraphValue> outputs;
   for (GraphValue output : body.outputs()) outputs.push_back(map(output));

@@ -53,8 +53,11 @@ class GraphBuilder {
   GraphValue Slice(GraphValue value, int dim, int64_t start, int64_t size, int64_t step = 1);
   GraphValue Constant(const Scalar& value, DType dtype);
 
-  /// The results of a graph whose inputs are `operands`.
+  /// The results of a graph whose inputs are `operands`. Its nodes become parts of the one that
+  /// nodes are added for.
   std::vector<GraphValue> Inline(const Graph& body, std::span<const GraphValue> operands);
+  /// The same; its nodes keep their location and origin.
+  std::vector<GraphValue> Append(const Graph& body, std::span<const GraphValue> operands);
 
   Graph Finish() { return std::move(out_); }
 

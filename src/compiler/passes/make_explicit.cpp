@@ -1,6 +1,6 @@
 #include "compiler/passes/make_explicit.h"
 
-#include "compiler/effects.h"
+#include "compiler/facts/effects.h"
 #include "compiler/passes/graph_editor.h"
 #include "ir/primitives.h"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "compiler/effects.h"
+#include "compiler/facts/effects.h"
 #include "compiler/passes/graph_editor.h"
 #include "ir/primitives.h"
 #include "ops/primitives/collectives.h"

@@ -1,6 +1,6 @@
 #include "compiler/passes/node_table.h"
 
-#include "compiler/effects.h"
+#include "compiler/facts/effects.h"
 #include "ir/graph_access.h"
 
 namespace hammock {

@@ -1,6 +1,6 @@
 #include "compiler/passes/remove_dead.h"
 
-#include "compiler/effects.h"
+#include "compiler/facts/effects.h"
 #include "compiler/passes/graph_editor.h"
 
 namespace hammock {

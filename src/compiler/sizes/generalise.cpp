@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/throw.h"
+#include "compiler/sizes/size_solver.h"
 #include "ir/graph_access.h"
 #include "ir/id_format.h"
 #include "ir/infer.h"
@@ -18,168 +19,22 @@ namespace {
 constexpr std::array kNames = {"n", "m", "k", "l", "p", "q", "r", "s", "t", "u", "v", "w",
                                "x", "y", "z", "b", "a", "c", "d", "e", "g", "h", "i", "j"};
 
-/// One size at each sample.
-using Values = std::vector<int64_t>;
-
-bool Varies(const Values& values) {
+bool Varies(const SizeValues& values) {
   return std::ranges::any_of(values, [&](int64_t value) { return value != values[0]; });
 }
 
 /// Sums of a few sizes do not overflow. What is larger is a number, such as the least integer.
-bool MayBeSizes(const Values& values) {
+bool MayBeSizes(const SizeValues& values) {
   constexpr int64_t kMost = int64_t{1} << 60;
   return std::ranges::all_of(values, [](int64_t value) { return -kMost < value && value < kMost; });
 }
-
-bool Agrees(const DimExpr& expr, const std::vector<Values>& parameters, const Values& values) {
-  for (size_t sample = 0; sample < values.size(); ++sample) {
-    __int128 sum = expr.constant;
-    for (auto [parameter, coefficient] : expr.terms) {
-      sum += static_cast<__int128>(coefficient) * parameters[parameter][sample];
-    }
-    if (sum != values[sample]) return false;
-  }
-  return true;
-}
-
-/// `values` as a product with an integer of parameters.
-std::optional<lazy::DerivedSize> ProductOf(const std::vector<Values>& parameters,
-                                           const Values& values,
-                                           const std::vector<size_t>& factors) {
-  lazy::DerivedSize product;
-  for (size_t sample = 0; sample < values.size(); ++sample) {
-    __int128 value = 1;
-    for (size_t factor : factors) value *= parameters[factor][sample];
-    if (value == 0 || values[sample] % value != 0) return std::nullopt;
-    int64_t coefficient = static_cast<int64_t>(values[sample] / value);
-    if (sample > 0 && coefficient != product.coefficient) return std::nullopt;
-    product.coefficient = coefficient;
-  }
-  for (size_t factor : factors) product.factors.push_back(static_cast<int>(factor));
-  return product;
-}
-
-/// `values` as quotients of others, rounded down, by the least divisor; without the factor.
-std::optional<lazy::DerivedSize> QuotientOf(const Values& dividends, const Values& values) {
-  constexpr int64_t kMostDivisor = 64;
-  for (int64_t divisor = 2; divisor <= kMostDivisor; ++divisor) {
-    // The offsets that give all values.
-    int64_t least = -kMostDivisor, most = kMostDivisor;
-    for (size_t sample = 0; sample < values.size(); ++sample) {
-      int64_t exact = 0;
-      if (__builtin_mul_overflow(divisor, values[sample], &exact)) return std::nullopt;
-      least = std::max(least, exact - dividends[sample]);
-      most = std::min(most, exact - dividends[sample] + divisor - 1);
-    }
-    if (least > most) continue;
-    // Rather x / divisor + integer than one that rounds otherwise.
-    int64_t multiple =
-        most >= 0 ? most - most % divisor : -(-most + divisor - 1) / divisor * divisor;
-    if (least <= 0 && most >= 0) multiple = 0;
-    int64_t offset = multiple >= least ? multiple : std::clamp<int64_t>(0, least, most);
-    return lazy::DerivedSize{1, {}, offset, divisor};
-  }
-  return std::nullopt;
-}
-
-/// Finds the plainest expression: a multiple of one parameter; the sum or difference of two; then
-/// the same with a constant; then a parameter, a multiple of another and a constant.
-class Solver {
- public:
-  Solver(const std::vector<Values>& parameters, const Values& values)
-      : parameters_(parameters), values_(values) {}
-
-  std::optional<DimExpr> Multiple() {
-    for (int p = 0; p < count(); ++p) Line(p, false);
-    return best_;
-  }
-
-  /// Without a constant, so that few fit by chance.
-  std::optional<DimExpr> Sum() {
-    if (!Multiple()) Pairs(false);
-    return best_;
-  }
-
-  std::optional<DimExpr> Plain() {
-    if (Sum()) return best_;
-    for (int p = 0; p < count(); ++p) Line(p, true);
-    return best_;
-  }
-
-  std::optional<DimExpr> Linear() {
-    if (Plain()) return best_;
-    Pairs(true);
-    if (!best_) Remainders();
-    return best_;
-  }
-
- private:
-  int count() const { return static_cast<int>(parameters_.size()); }
-
-  /// coefficient * parameter + constant, through the first two samples at which the parameter
-  /// differs.
-  void Line(int p, bool constant) {
-    const Values& x = parameters_[p];
-    size_t other = 1;
-    while (x[other] == x[0]) ++other;
-    int64_t rise = values_[other] - values_[0], run = x[other] - x[0];
-    if (rise == 0 || rise % run != 0) return;
-    int64_t coefficient = rise / run, product = 0, rest = 0;
-    if (__builtin_mul_overflow(coefficient, x[0], &product)) return;
-    if (__builtin_sub_overflow(values_[0], product, &rest)) return;
-    if (rest != 0 && !constant) return;
-    Offer({rest, {{p, coefficient}}});
-  }
-
-  void Pairs(bool constant) {
-    constexpr std::pair<int, int> kSigns[] = {{1, 1}, {1, -1}, {-1, 1}};
-    for (int p = 0; p < count(); ++p) {
-      for (int q = p + 1; q < count(); ++q) {
-        for (auto [a, b] : kSigns) {
-          int64_t rest = values_[0] - a * parameters_[p][0] - b * parameters_[q][0];
-          if (rest == 0 || constant) Offer({rest, {{p, a}, {q, b}}});
-        }
-      }
-    }
-  }
-
-  /// parameter - multiple * another + constant, such as what a quotient leaves.
-  void Remainders() {
-    for (int p = 0; p < count(); ++p) {
-      for (int q = 0; q < count(); ++q) {
-        const Values &x = parameters_[p], &y = parameters_[q];
-        size_t other = 1;
-        while (y[other] == y[0]) ++other;
-        int64_t rise = x[other] - x[0] - (values_[other] - values_[0]), run = y[other] - y[0];
-        if (p == q || rise == 0 || rise % run != 0) continue;
-        int64_t multiple = rise / run, product = 0;
-        if (__builtin_mul_overflow(multiple, y[0], &product)) continue;
-        int64_t rest = 0;
-        if (__builtin_add_overflow(values_[0] - x[0], product, &rest)) continue;
-        DimExpr expr{rest, {{p, 1}, {q, -multiple}}};
-        if (p > q) std::swap(expr.terms[0], expr.terms[1]);
-        Offer(std::move(expr));
-      }
-    }
-  }
-
-  void Offer(DimExpr expr) {
-    auto weight = [](const DimExpr& e) { return std::abs(e.terms[0].second); };
-    if (best_ && weight(*best_) <= weight(expr)) return;
-    if (Agrees(expr, parameters_, values_)) best_ = std::move(expr);
-  }
-
-  const std::vector<Values>& parameters_;
-  const Values& values_;
-  std::optional<DimExpr> best_;
-};
 
 /// Finds out which parameters follow from others.
 class Derivation {
  public:
   /// `kinds` are those of the slots that define the parameters. Quotients are looked for among
   /// the dims of results: anything fits as a quotient by chance where samples are few.
-  Derivation(const std::vector<Values>& parameters, std::vector<SizeSlot::Kind> kinds)
+  Derivation(const std::vector<SizeValues>& parameters, std::vector<SizeSlot::Kind> kinds)
       : parameters_(parameters),
         kinds_(std::move(kinds)),
         derived_(parameters.size()),
@@ -257,7 +112,7 @@ class Derivation {
     for (int factor : derived.factors) is_factor_[factor] = true;
   }
 
-  const std::vector<Values>& parameters_;
+  const std::vector<SizeValues>& parameters_;
   const std::vector<SizeSlot::Kind> kinds_;
   DerivedSizes derived_;
   std::vector<bool> is_factor_;
@@ -305,15 +160,15 @@ class RuleFinder {
   }
 
  private:
-  Values At(std::vector<int64_t> SizeSample::*sizes, size_t index) const {
-    Values values;
+  SizeValues At(std::vector<int64_t> SizeSample::*sizes, size_t index) const {
+    SizeValues values;
     for (const SizeSample& sample : samples_) values.push_back((sample.*sizes)[index]);
     return values;
   }
 
   /// Explains a traced size, or makes it a parameter.
   bool Define(size_t index) {
-    Values values = At(&SizeSample::traced, index);
+    SizeValues values = At(&SizeSample::traced, index);
     if (!Varies(values)) return true;
     if (!MayBeSizes(values)) return false;
     std::optional<DimExpr> expr = ExprOf(values, traced_[index].kind);
@@ -327,31 +182,31 @@ class RuleFinder {
     return true;
   }
 
-  std::optional<DimExpr> ExprOf(const Values& values, SizeSlot::Kind kind) const {
-    if (kind == SizeSlot::kInputDim) return Solver(parameters_, values).Multiple();
-    if (std::optional<DimExpr> expr = Solver(parameters_, values).Plain()) return expr;
+  std::optional<DimExpr> ExprOf(const SizeValues& values, SizeSlot::Kind kind) const {
+    if (kind == SizeSlot::kInputDim) return SizeSolver(parameters_, values).Multiple();
+    if (std::optional<DimExpr> expr = SizeSolver(parameters_, values).Plain()) return expr;
     // A dim that is a quotient is a parameter, whatever else may fit by chance.
-    auto divides = [&](const Values& dividends) {
+    auto divides = [&](const SizeValues& dividends) {
       return QuotientOf(dividends, values).has_value();
     };
     if (kind == SizeSlot::kDim && std::ranges::any_of(parameters_, divides)) return std::nullopt;
-    return Solver(parameters_, values).Linear();
+    return SizeSolver(parameters_, values).Linear();
   }
 
   /// Explains a size or number by the parameters and their products.
-  bool Explain(const Values& values, size_t index, SizeRule::Exprs& exprs) {
+  bool Explain(const SizeValues& values, size_t index, SizeRule::Exprs& exprs) {
     if (!Varies(values)) return true;
     if (!MayBeSizes(values)) return false;
-    std::optional<DimExpr> expr = Solver(parameters_, values).Sum();
+    std::optional<DimExpr> expr = SizeSolver(parameters_, values).Sum();
     if (!expr) expr = ProductFor(values);
-    if (!expr) expr = Solver(parameters_, values).Linear();
+    if (!expr) expr = SizeSolver(parameters_, values).Linear();
     if (!expr) return false;
     exprs.emplace_back(index, std::move(*expr));
     return true;
   }
 
   /// A multiple of a new parameter that is a product of two or three.
-  std::optional<DimExpr> ProductFor(const Values& values) {
+  std::optional<DimExpr> ProductFor(const SizeValues& values) {
     if (parameters_.size() == kNames.size()) return std::nullopt;
     lazy::DerivedSize best;
     auto offer = [&](const std::vector<size_t>& factors) {
@@ -369,7 +224,7 @@ class RuleFinder {
     }
     if (best.factors.empty()) return std::nullopt;
     int64_t coefficient = std::exchange(best.coefficient, 1);
-    Values product;
+    SizeValues product;
     for (size_t sample = 0; sample < values.size(); ++sample) {
       product.push_back(values[sample] / coefficient);
     }
@@ -381,7 +236,7 @@ class RuleFinder {
   std::span<const SizeSample> samples_;
   std::span<const SizeSlot> traced_;
   std::span<const SizeSlot> lowered_;
-  std::vector<Values> parameters_;
+  std::vector<SizeValues> parameters_;
   size_t defined_ = 0;  // the parameters that are traced sizes
   SizeRule rule_;
 };

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "compiler/loops/fusion_facts.h"
+#include "compiler/facts/fusion_facts.h"
 #include "compiler/passes/graph_editor.h"
 #include "hammock/host_tensor.h"
 #include "ir/graph_access.h"

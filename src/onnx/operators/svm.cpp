@@ -113,7 +113,8 @@ Tensor Membership(const Call& c, const std::vector<int64_t>& members, int64_t cl
 }
 
 /// Probabilities of classes from those of pairs, by Wu, Lin and Weng's second method: each class in
-/// turn takes the value that is best given the others, until nothing moves or 100 rounds are over.
+/// turn takes the value that is best given the others, until nothing moves or 100 iterations are
+/// over.
 Tensor Coupled(const Call& c, const Tensor& pair, const Pairs& pairs, int64_t classes) {
   int64_t samples = pair.size(0);
   // r[i][j]: class i rather than class j.
@@ -129,8 +130,8 @@ Tensor Coupled(const Call& c, const Tensor& pair, const Pairs& pairs, int64_t cl
   operands.carried = {
       full({samples, classes}, 1.0 / static_cast<double>(classes), DType::kF32, c.device())};
   operands.invariant = {q};
-  constexpr int64_t kRounds = 100;
-  auto round = [&](const ops::LoopStep& s) -> std::vector<Tensor> {
+  constexpr int64_t kIterations = 100;
+  auto iterate = [&](const ops::LoopStep& s) -> std::vector<Tensor> {
     Tensor p = s.carried[0];
     const Tensor& matrix = s.invariant[0];
     Tensor qp = matmul(matrix, p.unsqueeze(2)).squeeze(2);
@@ -147,7 +148,7 @@ Tensor Coupled(const Call& c, const Tensor& pair, const Pairs& pairs, int64_t cl
     }
     return {where(still, next, p)};
   };
-  return ops::Loop(kRounds, operands, round)[0];
+  return ops::Loop(kIterations, operands, iterate)[0];
 }
 
 Values SvmClassifier(Call& c) {

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <set>
@@ -13,6 +14,7 @@
 #include "hammock/random.h"
 #include "ir/graph_node_of.h"
 #include "ir/primitives.h"
+#include "trace/operands_first.h"
 #include "trace/record.h"
 #include "trace/tensor_impl.h"
 
@@ -142,51 +144,27 @@ class Body {
   std::map<const Node*, bool> FindDependent() const {
     std::map<const Node*, bool> depends;
     for (const auto& [input, number] : numbers_) depends[input] = true;
-    std::vector<const Node*> stack;
-    for (const Value& value : values_) stack.push_back(value.node.get());
-    while (!stack.empty()) {
-      const Node* node = stack.back();
-      if (depends.contains(node)) {
-        stack.pop_back();
-        continue;
-      }
-      bool ready = true, any = false;
-      for (const Node::Operand& operand : node->operands()) {
-        if (!operand.node) continue;
-        auto found = depends.find(operand.node);
-        if (found == depends.end()) {
-          stack.push_back(operand.node);
-          ready = false;
-        } else {
-          any = any || found->second;
-        }
-      }
-      if (!ready) continue;
-      depends[node] = any;
-      stack.pop_back();
-    }
+    auto done = [&](const Node& node, uint32_t) { return depends.contains(&node); };
+    auto visit = [&](const Node& node) {
+      depends[&node] = std::ranges::any_of(node.operands(), [&](const Node::Operand& operand) {
+        return operand.node && depends.at(operand.node);
+      });
+    };
+    for (const Value& value : values_) VisitOperandsFirst(value, done, visit);
     return depends;
   }
 
   static GraphValue Emit(Graph& graph, std::map<ValueKey, GraphValue>& made, const Value& root) {
-    std::vector<const Node*> stack{root.node.get()};
-    while (!stack.empty() && !made.contains(KeyOf(root))) {
-      const Node* node = stack.back();
-      bool ready = true;
-      for (const Node::Operand& operand : node->operands()) {
-        if (!operand.node || made.contains({operand.node, static_cast<int>(operand.index)}))
-          continue;
-        stack.push_back(operand.node);
-        ready = false;
-      }
-      if (!ready) continue;
-      stack.pop_back();
-      if (made.contains({node, 0})) continue;
-      NodeId id = graph.Append(GraphNodeOf(*node, [&](const Node::Operand& operand) {
+    auto done = [&](const Node& node, uint32_t index) {
+      return made.contains({&node, static_cast<int>(index)});
+    };
+    auto visit = [&](const Node& node) {
+      NodeId id = graph.Append(GraphNodeOf(node, [&](const Node::Operand& operand) {
         return made.at({operand.node, static_cast<int>(operand.index)});
       }));
-      for (int i = 0; i < node->num_outputs(); ++i) made[{node, i}] = {id, i};
-    }
+      for (int i = 0; i < node.num_outputs(); ++i) made[{&node, i}] = {id, i};
+    };
+    VisitOperandsFirst(root, done, visit);
     return made.at(KeyOf(root));
   }
 

@@ -109,8 +109,8 @@ Tensor CheckedWeights(const Tensor& weights, int64_t count, bool replacement) {
 // ---- poisson
 
 constexpr double kLargeRate = 10;
-// The chance that an element is left after so many rounds, of which each accepts more than 3 of 4,
-// is below 2**-60.
+// The chance that an element is left after so many iterations, of which each accepts more than 3 of
+// 4, is below 2**-60.
 constexpr int64_t kRounds = 32;
 // A rate below kLargeRate has more events with a chance below 2**-60.
 constexpr int64_t kMostOfSmall = 64;
@@ -127,7 +127,7 @@ Tensor SmallPoisson(const Tensor& rate, const Tensor& u) {
   })[2];
 }
 
-/// One round of Hoermann's transformed rejection (PTRS): (candidate, whether it is accepted).
+/// One iteration of Hoermann's transformed rejection (PTRS): (candidate, whether it is accepted).
 std::pair<Tensor, Tensor> TryPoisson(const Tensor& rate, const Tensor& first, const Tensor& v) {
   auto c = [&](double value) { return ConstantLike(value, rate); };
   Tensor b = add(Times(sqrt(rate), 2.53), c(0.931));

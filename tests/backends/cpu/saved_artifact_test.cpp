@@ -77,11 +77,13 @@ TEST_F(SavedArtifactTest, RunsAsItWasCompiledWithoutACompiler) {
   config::Override hidden("cpu.llvm_plugin", "/there/is/no/llvm.so");
   auto compiled_code = [] { return metrics::CounterValue("cpu::CodeCompiled").value_or(0); };
   auto interpreted = [] { return metrics::CounterValue("cpu::KernelRunsInterpreted").value_or(0); };
-  const int64_t before = compiled_code(), slow = interpreted();
+  auto scheduled = [] { return metrics::CounterValue("cpu::SchedulesMade").value_or(0); };
+  const int64_t before = compiled_code(), slow = interpreted(), schedules = scheduled();
   ComputationPtr loaded = backend_->DeserializeComputation(bytes, device_);
   ExpectSame(Run(loaded), expected);
   EXPECT_EQ(compiled_code(), before);
   EXPECT_EQ(interpreted(), slow) << "the code of the loop's body is saved too";
+  EXPECT_EQ(scheduled(), schedules) << "so is its schedule";
   EXPECT_EQ(backend_->SerializeComputation(loaded), bytes) << "what was loaded can be saved again";
 }
 

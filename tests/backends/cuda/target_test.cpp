@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "backends/cuda/calls/near_sizes.h"
+#include "backends/cuda/driver/near_sizes.h"
 #include "backends/cuda/driver/noting_machine.h"
 #include "backends/cuda/emulated.h"
 #include "hammock/ir/graph.h"
@@ -47,7 +47,7 @@ TEST(ProgramsBySize, TextsAreWrittenOnce) {
   machine->texts = 0;
   programs.At({101});
   programs.At({103});
-  // The one that numbers the rounds of a loop, which is another loop at each size.
+  // The one that numbers the iterations of a loop, which is another loop at each size.
   EXPECT_EQ(machine->texts, 2u);
 }
 

@@ -10,6 +10,24 @@ namespace {
 bool All(const Graph&, const GraphNode&) { return true; }
 bool None(const Graph&, const GraphNode&) { return false; }
 
+TEST(NarrowMatMuls, ReadSixteenBitFloats) {
+  const Graph graph = ParseGraph(R"(
+    %0 = input : bf16[8,16]
+    %1 = input : bf16[4,16]
+    %2 = cast %0 {dtype=f32} : f32[8,16]
+    %3 = cast %1 {dtype=f32} : f32[4,16]
+    %4 = dot_general %2, %3 {a_contract=[1], b_contract=[1], a_batch=[], b_batch=[]} : f32[8,4]
+    %5 = cast %4 {dtype=bf16} : bf16[8,4]
+    return %5)");
+  EXPECT_EQ(ToText(RemoveDead(NarrowMatMuls(graph))), ToText(ParseGraph(R"(
+    %0 = input : bf16[8,16]
+    %1 = input : bf16[4,16]
+    %2 = _dot_general_fused %0, %1, none {a_contract=[1], b_contract=[1], a_batch=[], b_batch=[], dtype=f32, relu=false} : f32[8,4]
+    %3 = cast %2 {dtype=bf16} : bf16[8,4]
+    return %3)")));
+  EXPECT_EQ(ToText(RemoveDead(NarrowMatMuls(graph, None))), ToText(graph));
+}
+
 TEST(NarrowMatMuls, ReadBytesWhereTheBackendTakesThem) {
   const Graph graph = ParseGraph(R"(
     %0 = input : u8[3,8]

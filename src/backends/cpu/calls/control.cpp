@@ -8,6 +8,7 @@
 #include "backends/cpu/calls/call_kit.h"
 #include "backends/cpu/calls/strided_copy.h"
 #include "backends/cpu/program.h"
+#include "backends/cpu/saved_bodies.h"
 #include "base/never_destroyed.h"
 #include "hammock/host_tensor.h"
 #include "ir/primitives.h"
@@ -59,7 +60,8 @@ class Body {
     return body;
   }
 
-  explicit Body(std::shared_ptr<const Graph> graph) : graph_(graph), program_(std::move(graph)) {}
+  explicit Body(std::shared_ptr<const Graph> graph)
+      : graph_(graph), program_(BodyProgram(std::move(graph))) {}
   const Program& program() const { return program_; }
 
  private:
@@ -71,8 +73,8 @@ class CondCall : public Call {
  public:
   CondCall(const Graph& graph, const GraphNode& node)
       : predicate_(graph.TypeOf(node.inputs[0])),
-        then_(node.attrs[0].graph_ptr()),
-        otherwise_(node.attrs[1].graph_ptr()) {}
+        then_(BodyProgram(node.attrs[0].graph_ptr())),
+        otherwise_(BodyProgram(node.attrs[1].graph_ptr())) {}
 
   int64_t scratch_bytes() const override {
     return std::max(then_.plan().arena_bytes, otherwise_.plan().arena_bytes);
@@ -93,9 +95,9 @@ class CondCall : public Call {
   Program otherwise_;
 };
 
-/// The values that a loop hands from one round to the next: two buffers each, of which one is the
-/// loop's result, and are written in turns. A value that the body returns as it came stays where it
-/// is.
+/// The values that a loop hands from one iteration to the next: two buffers each, of which one is
+/// the loop's result, and are written in turns. A value that the body returns as it came stays
+/// where it is.
 class Carried {
  public:
   /// The body's inputs from `first_input` on and its first `count` outputs.
@@ -112,14 +114,14 @@ class Carried {
   size_t size() const { return bytes_.size(); }
   int64_t scratch_bytes() const { return scratch_bytes_; }
 
-  /// Sets the first outputs for a round: into the results if `into_result`.
+  /// Sets the first outputs for an iteration: into the results if `into_result`.
   void SetOutputs(std::span<char*> outputs, Results results, char* scratch,
                   bool into_result) const {
     for (size_t i = 0; i < size(); ++i) {
       outputs[i] = into_result || stays_[i] ? results[i] : scratch + offset_[i];
     }
   }
-  /// After a round: its outputs become inputs.
+  /// After an iteration: its outputs become inputs.
   void TakeOver(std::span<char*> inputs, std::span<char*> outputs) const {
     for (size_t i = 0; i < size(); ++i) {
       if (!stays_[i]) CopyShared(body_, inputs, outputs, i);
@@ -149,8 +151,8 @@ class Carried {
 class WhileCall : public Call {
  public:
   WhileCall(const Graph&, const GraphNode& node)
-      : condition_(node.attrs[0].graph_ptr()),
-        body_(node.attrs[1].graph_ptr()),
+      : condition_(BodyProgram(node.attrs[0].graph_ptr())),
+        body_(BodyProgram(node.attrs[1].graph_ptr())),
         carried_(body_, 0, node.types.size()),
         holds_(condition_.graph().TypeOf(condition_.graph().outputs()[0])),
         arena_(Aligned(std::max(condition_.plan().arena_bytes, body_.plan().arena_bytes))) {}
@@ -209,14 +211,14 @@ class LoopCall : public Call {
     return arena_ + compiler::kBufferAlignment + carried_.scratch_bytes();
   }
   void Run(Operands in, Results out, char* scratch) const override {
-    char* round = scratch + arena_;
-    char* buffers = round + compiler::kBufferAlignment;
-    std::vector<char*> inputs = {round};
+    char* index = scratch + arena_;
+    char* buffers = index + compiler::kBufferAlignment;
+    std::vector<char*> inputs = {index};
     for (const char* operand : in) inputs.push_back(AsInput(operand));
     std::vector<char*> outputs(out.begin(), out.end());
     size_t first_slice = 1 + carried_.size();
     for (int64_t i = 0; i < count_; ++i) {
-      std::memcpy(round, &i, sizeof(i));
+      std::memcpy(index, &i, sizeof(i));
       carried_.SetOutputs(outputs, out, buffers, (count_ - 1 - i) % 2 == 0);
       body_.Run(inputs, outputs, scratch);
       for (size_t k = carried_.size(); k < outputs.size(); ++k) {

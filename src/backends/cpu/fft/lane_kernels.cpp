@@ -37,7 +37,7 @@ HAMMOCK_BODY Complex<V> operator-(const Complex<V>& a, const Complex<V>& b) {
 }
 /// -i z
 template <class V>
-HAMMOCK_BODY Complex<V> Turned(const Complex<V>& z) {
+HAMMOCK_BODY Complex<V> TimesMinusI(const Complex<V>& z) {
   return {z.im, -z.re};
 }
 template <class V, class T>
@@ -47,7 +47,7 @@ HAMMOCK_BODY Complex<V> Times(const Complex<V>& z, T factor) {
 
 template <class V>
 HAMMOCK_BODY void Butterfly4(Complex<V>& a, Complex<V>& b, Complex<V>& c, Complex<V>& d) {
-  const Complex<V> ac = a + c, a_c = a - c, bd = b + d, b_d = Turned(b - d);
+  const Complex<V> ac = a + c, a_c = a - c, bd = b + d, b_d = TimesMinusI(b - d);
   a = ac + bd;
   b = a_c + b_d;
   c = ac - bd;
@@ -62,11 +62,11 @@ HAMMOCK_BODY void Butterfly(Complex<V> (&x)[kRadix]) {
     x[1] = a - x[1];
   } else if constexpr (kRadix == 3) {
     constexpr T kSine = std::numbers::sqrt3_v<T> / 2;
-    const Complex<V> sum = x[1] + x[2], turned = Times(Turned(x[1] - x[2]), kSine);
+    const Complex<V> sum = x[1] + x[2], rotated = Times(TimesMinusI(x[1] - x[2]), kSine);
     const Complex<V> middle = x[0] - Times(sum, T(0.5));
     x[0] = x[0] + sum;
-    x[1] = middle + turned;
-    x[2] = middle - turned;
+    x[1] = middle + rotated;
+    x[2] = middle - rotated;
   } else if constexpr (kRadix == 4) {
     Butterfly4(x[0], x[1], x[2], x[3]);
   } else if constexpr (kRadix == 5) {
@@ -75,7 +75,7 @@ HAMMOCK_BODY void Butterfly(Complex<V> (&x)[kRadix]) {
     constexpr T kSin1 = static_cast<T>(0.95105651629515357211643933337938214L);
     constexpr T kSin2 = static_cast<T>(0.58778525229247312916870595463907277L);
     const Complex<V> sum1 = x[1] + x[4], sum2 = x[2] + x[3];
-    const Complex<V> dif1 = Turned(x[1] - x[4]), dif2 = Turned(x[2] - x[3]);
+    const Complex<V> dif1 = TimesMinusI(x[1] - x[4]), dif2 = TimesMinusI(x[2] - x[3]);
     const Complex<V> even1 = x[0] + Times(sum1, kCos1) + Times(sum2, kCos2);
     const Complex<V> even2 = x[0] + Times(sum1, kCos2) + Times(sum2, kCos1);
     const Complex<V> odd1 = Times(dif1, kSin1) + Times(dif2, kSin2);
@@ -91,9 +91,9 @@ HAMMOCK_BODY void Butterfly(Complex<V> (&x)[kRadix]) {
     Butterfly4(x[0], x[2], x[4], x[6]);
     Butterfly4(x[1], x[3], x[5], x[7]);
     const Complex<V> e0 = x[0], e1 = x[2], e2 = x[4], e3 = x[6];
-    const Complex<V> o0 = x[1], o2 = Turned(x[5]);
-    const Complex<V> o1 = Times(x[3] + Turned(x[3]), kHalfRoot);
-    const Complex<V> o3 = Times(Turned(x[7]) - x[7], kHalfRoot);
+    const Complex<V> o0 = x[1], o2 = TimesMinusI(x[5]);
+    const Complex<V> o1 = Times(x[3] + TimesMinusI(x[3]), kHalfRoot);
+    const Complex<V> o3 = Times(TimesMinusI(x[7]) - x[7], kHalfRoot);
     x[0] = e0 + o0;
     x[4] = e0 - o0;
     x[1] = e1 + o1;
@@ -172,7 +172,7 @@ HAMMOCK_BODY void RunOddRadix(const typename LaneFft<T>::Pass& pass, Planes<T> f
       for (int j = 0; j < half; ++j) {
         const Complex<V> a = in(j + 1), b = in(radix - 1 - j);
         sum[j] = a + b;
-        dif[j] = Turned(a - b);
+        dif[j] = TimesMinusI(a - b);
         all = all + sum[j];
       }
       out(0, all);

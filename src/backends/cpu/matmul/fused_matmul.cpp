@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "compiler/loops/fusion_facts.h"
+#include "compiler/facts/fusion_facts.h"
 
 namespace hammock::cpu {
 

@@ -20,12 +20,9 @@ namespace {
 
 #ifndef HAMMOCK_WITH_ONEDNN
 std::unique_ptr<MatMulKernel> NoMatMul(const MatMulSpec&) { return nullptr; }
-std::unique_ptr<ConvolutionKernel> NoConvolution(const ConvolutionSpec&) { return nullptr; }
 constexpr auto MakeLibraryMatMul = NoMatMul;
-constexpr auto MakeLibraryConvolution = NoConvolution;
 #else
 constexpr auto MakeLibraryMatMul = MakeOneDnnMatMul;
-constexpr auto MakeLibraryConvolution = MakeOneDnnConvolution;
 #endif
 
 }  // namespace
@@ -53,58 +50,6 @@ class EmptyMatMul : public MatMulKernel {
 
  private:
   const MatMulSpec spec_;
-};
-
-class EmptyConvolution : public ConvolutionKernel {
- public:
-  const char* name() const override { return "empty"; }
-  void Run(const Convolution::Pointers&, const Scratch&, ThreadPool&) const override {}
-};
-
-/// A convolution with a 1x1 kernel and stride 1: the matmul of weight[out, in] and each image
-/// [in, positions].
-class PointwiseConvolution : public ConvolutionKernel {
- public:
-  explicit PointwiseConvolution(const ConvolutionSpec& spec) : matmul_(Of(spec)) {
-    finishes = apart = true;  // the matmul runs the epilogue
-    // The difference between no thread and one is the need of each thread.
-    shared_bytes = matmul_.scratch_bytes(0);
-    worker_bytes = matmul_.scratch_bytes(1) - shared_bytes;
-  }
-  const char* name() const override { return "matmul"; }
-
-  static bool Suits(const ConvolutionSpec& spec) {
-    if (spec.transposed || spec.groups != 1) return false;
-    for (int i = 0; i < spec.stride.size(); ++i) {
-      if (spec.weight.size(i + 2) != 1 || spec.stride[i] != 1 || spec.padding[i] != 0) return false;
-    }
-    return true;
-  }
-
-  void Run(const Convolution::Pointers& pointers, const Scratch& scratch,
-           ThreadPool& pool) const override {
-    matmul_.Run({.a = pointers.weight,
-                 .b = pointers.input,
-                 .out = pointers.out,
-                 .epilogue = pointers.epilogue},
-                {scratch.shared, static_cast<size_t>(matmul_.scratch_bytes(scratch.workers))},
-                pool);
-  }
-
- private:
-  static MatMulSpec Of(const ConvolutionSpec& spec) {
-    int64_t in = spec.input.size(1);
-    int64_t positions = spec.out.numel() / spec.out.size(0) / spec.out.size(1);
-    MatMulSpec matmul = MatMulSpec::Plain(spec.input.dtype(), spec.out.size(1), in, positions);
-    matmul.batch = {spec.out.size(0)};
-    matmul.a.batch = {0};
-    matmul.b.batch = {in * positions};
-    matmul.out.batch = {spec.out.size(1) * positions};
-    matmul.epilogue = spec.epilogue;
-    return matmul;
-  }
-
-  const MatMul matmul_;
 };
 
 bool SumsBytes(const MatMulSpec& spec) {
@@ -275,32 +220,6 @@ OperandCopy CopyBetween(DType dtype, const Dims& batch, int64_t rows, int64_t co
   return OperandCopy(dtype, sizes, strides);
 }
 
-/// Runs the epilogue on a whole result, for kernels that do not run it on parts.
-void RunEpilogue(const Epilogue& epilogue, void* result, DType dtype, int64_t rows, int64_t columns,
-                 const Scratch& scratch, ThreadPool& pool) {
-  constexpr int64_t kPart = 1 << 14;  // elements
-  auto run = [&](int64_t begin, int64_t end, int worker) {
-    std::byte* data = static_cast<std::byte*>(result) + BytesOf(dtype, begin * columns);
-    epilogue.Run({data, columns, begin, end - begin, 0, columns}, scratch.of(worker));
-  };
-  if (rows * columns == 0) return;
-  pool.ParallelFor(rows, std::max<int64_t>(kPart / columns, 1), run, scratch.workers);
-}
-
-/// Reserves the scratch memory of an epilogue that runs after the kernel.
-template <class Kernel>
-void ReserveEpilogue(Kernel& kernel, const EpilogueSpec& epilogue) {
-  if (!kernel.finishes) kernel.worker_bytes = std::max(kernel.worker_bytes, epilogue.scratch_bytes);
-}
-
-/// Memory for a result that only the epilogue sees.
-template <class Kernel>
-int64_t ResultBytesOf(const Kernel& kernel, const EpilogueSpec& epilogue, DType dtype,
-                      int64_t elements) {
-  bool whole = epilogue.wanted && !epilogue.stores && !kernel.apart;
-  return whole ? RoundUp(BytesOf(dtype, elements), 64) : 0;
-}
-
 }  // namespace
 
 template <class Pointers>
@@ -325,7 +244,16 @@ int64_t BatchOffset(const Dims& sizes, const Dims& strides, int64_t index) {
   return offset;
 }
 
-// ---- MatMul
+void RunEpilogue(const Epilogue& epilogue, void* result, DType dtype, int64_t rows, int64_t columns,
+                 const Scratch& scratch, ThreadPool& pool) {
+  constexpr int64_t kPart = 1 << 14;  // elements
+  auto run = [&](int64_t begin, int64_t end, int worker) {
+    std::byte* data = static_cast<std::byte*>(result) + BytesOf(dtype, begin * columns);
+    epilogue.Run({data, columns, begin, end - begin, 0, columns}, scratch.of(worker));
+  };
+  if (rows * columns == 0) return;
+  pool.ParallelFor(rows, std::max<int64_t>(kPart / columns, 1), run, scratch.workers);
+}
 
 MatMulSpec MatMulSpec::Plain(DType dtype, int64_t m, int64_t k, int64_t n) {
   MatMulSpec spec;
@@ -504,100 +432,6 @@ void MatMul::Run(const Pointers& pointers, std::span<std::byte> scratch, ThreadP
   if (!pointers.epilogue || kernel_->finishes) return;
   RunEpilogue(*pointers.epilogue, used.out, spec_.out_dtype, Product(spec_.batch) * spec_.m,
               spec_.n, memory, pool);
-}
-
-// ---- Convolution
-
-ConvolutionSpec ConvolutionSpec::Of(const Shape& input, const Shape& weight, const Dims& stride,
-                                    const Dims& padding, const Dims& dilation, bool transposed,
-                                    const Dims& output_padding, int64_t groups) {
-  Dims sizes = {input.size(0), transposed ? weight.size(1) * groups : weight.size(0)};
-  for (int d = 2; d < input.rank(); ++d) {
-    int i = d - 2;
-    int64_t reach = dilation[i] * (weight.size(d) - 1) + 1;
-    sizes.push_back(transposed ? (input.size(d) - 1) * stride[i] - 2 * padding[i] + reach +
-                                     output_padding[i]
-                               : (input.size(d) + 2 * padding[i] - reach) / stride[i] + 1);
-  }
-  ConvolutionSpec spec;
-  spec.input = input;
-  spec.weight = weight;
-  spec.out = input.With(sizes);
-  spec.stride = stride;
-  spec.padding = padding;
-  spec.dilation = dilation;
-  spec.transposed = transposed;
-  spec.groups = groups;
-  return spec;
-}
-
-namespace {
-
-/// Best first; null if no kernel takes images with their channels last.
-std::unique_ptr<ConvolutionKernel> MakeForLayouts(const ConvolutionSpec& spec) {
-  if (spec.out.numel() == 0 || spec.input.numel() == 0 || spec.weight.numel() == 0) return nullptr;
-  if (auto kernel = MakeDirectConvolution(spec)) return kernel;
-  return MakeLibraryConvolution(spec);
-}
-
-}  // namespace
-
-bool Convolution::TakesLayouts(const ConvolutionSpec& spec) {
-  return MakeForLayouts(spec) != nullptr;
-}
-
-Convolution::Convolution(const ConvolutionSpec& spec) : spec_(spec) {
-  if (spec.out.numel() == 0) {
-    kernel_ = std::make_unique<EmptyConvolution>();
-  } else {
-    kernel_ = MakeForLayouts(spec);
-    HAMMOCK_CHECK(kernel_ || (!spec.input_last && !spec.out_last),
-                  "no kernel takes channels that are last");
-    HAMMOCK_CHECK(kernel_ || spec.out.dtype() == spec.input.dtype(),
-                  "only the library sums {} in {}", NameOf(spec.input.dtype()),
-                  NameOf(spec.out.dtype()));
-    if (!kernel_ && PointwiseConvolution::Suits(spec)) {
-      kernel_ = std::make_unique<PointwiseConvolution>(spec);
-    }
-    if (!kernel_) kernel_ = MakeTileConvolution(spec);
-  }
-  ReserveEpilogue(*kernel_, spec.epilogue);
-}
-
-Convolution::~Convolution() = default;
-Convolution::Convolution(Convolution&&) noexcept = default;
-Convolution& Convolution::operator=(Convolution&&) noexcept = default;
-
-const char* Convolution::kernel() const { return kernel_->name(); }
-
-int64_t Convolution::ResultBytes() const {
-  return ResultBytesOf(*kernel_, spec_.epilogue, spec_.out.dtype(), spec_.out.numel());
-}
-
-int64_t Convolution::scratch_bytes(int workers) const {
-  return ResultBytes() + kernel_->shared_bytes + workers * kernel_->worker_bytes;
-}
-
-int64_t Convolution::packed_bytes() const { return kernel_->packed_bytes; }
-
-const std::string& Convolution::packed_key() const { return kernel_->packed_key; }
-
-void Convolution::Pack(const void* weight, void* packed, ThreadPool& pool) const {
-  HAMMOCK_CHECK(packed_bytes() > 0, "this convolution has no packed weights");
-  kernel_->Pack(weight, packed, pool);
-}
-
-void Convolution::Run(const Pointers& pointers, std::span<std::byte> scratch,
-                      ThreadPool& pool) const {
-  Pointers used = pointers;
-  if (ResultBytes() > 0) used.out = scratch.data();
-  Scratch memory = kernel_->Divide(scratch.subspan(ResultBytes()), pool);
-  kernel_->Run(used, memory, pool);
-  if (!pointers.epilogue || kernel_->finishes) return;
-  int64_t rows = spec_.out_last ? spec_.out.numel() / spec_.out.size(1)
-                                : spec_.out.size(0) * spec_.out.size(1);
-  RunEpilogue(*pointers.epilogue, used.out, spec_.out.dtype(), rows,
-              rows == 0 ? 0 : spec_.out.numel() / rows, memory, pool);
 }
 
 }  // namespace hammock::cpu

@@ -1,5 +1,6 @@
 #pragma once
-/// The interface of matmul and convolution kernels. Private to matmul.cpp and the kernels.
+/// The interface of matmul and convolution kernels. Private to matmul.cpp, convolution.cpp and the
+/// kernels.
 
 #include <algorithm>
 #include <cstddef>
@@ -59,6 +60,24 @@ class ContractionKernel {
 
 class MatMulKernel : public ContractionKernel<MatMul::Pointers> {};
 class ConvolutionKernel : public ContractionKernel<Convolution::Pointers> {};
+
+/// Runs the epilogue on a whole result, for kernels that do not run it on parts.
+void RunEpilogue(const Epilogue& epilogue, void* result, DType dtype, int64_t rows, int64_t columns,
+                 const Scratch& scratch, ThreadPool& pool);
+
+/// Reserves the scratch memory of an epilogue that runs after the kernel.
+template <class Kernel>
+void ReserveEpilogue(Kernel& kernel, const EpilogueSpec& epilogue) {
+  if (!kernel.finishes) kernel.worker_bytes = std::max(kernel.worker_bytes, epilogue.scratch_bytes);
+}
+
+/// Memory for a result that only the epilogue sees.
+template <class Kernel>
+int64_t ResultBytesOf(const Kernel& kernel, const EpilogueSpec& epilogue, DType dtype,
+                      int64_t elements) {
+  bool whole = epilogue.wanted && !epilogue.stores && !kernel.apart;
+  return whole ? RoundUp(BytesOf(dtype, elements), 64) : 0;
+}
 
 /// Where matrix number `index` of a stack begins.
 int64_t BatchOffset(const Dims& sizes, const Dims& strides, int64_t index);

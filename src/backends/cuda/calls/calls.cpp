@@ -5,7 +5,7 @@
 #include "backends/cuda/calls/call_kit.h"
 #include "backends/cuda/calls/collectives.h"
 #include "backends/cuda/emit/cuda_text.h"
-#include "compiler/loops/fusion_facts.h"
+#include "compiler/facts/fusion_facts.h"
 #include "ir/primitives.h"
 #include "ops/primitives/collectives.h"
 

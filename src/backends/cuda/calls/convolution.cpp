@@ -1,5 +1,5 @@
 // Convolutions and the gradients of their weights, by the machine's library or by a direct sum.
-#include "backends/cuda/calls/convolution.h"
+#include "backends/cuda/passes/computes_channels_last.h"
 
 #include <fmt/format.h>
 
@@ -7,9 +7,9 @@
 #include <utility>
 
 #include "backends/cuda/calls/call_kit.h"
+#include "backends/cuda/calls/copies.h"
 #include "backends/cuda/calls/device_kernel.h"
 #include "backends/cuda/device/convolution_args.h"
-#include "backends/cuda/driver/copies.h"
 #include "backends/cuda/emit/cuda_text.h"
 #include "hammock/config.h"
 #include "ir/primitives.h"

@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "backends/cuda/calls/call_kit.h"
-#include "backends/cuda/driver/copies.h"
+#include "backends/cuda/calls/copies.h"
 #include "ir/primitives.h"
 
 namespace hammock::cuda {

@@ -4,9 +4,9 @@
 #include <tuple>
 
 #include "backends/cuda/calls/call_kit.h"
+#include "backends/cuda/calls/copies.h"
 #include "backends/cuda/calls/device_kernel.h"
 #include "backends/cuda/device/matmul_args.h"
-#include "backends/cuda/driver/copies.h"
 #include "backends/cuda/emit/cuda_text.h"
 #include "base/never_destroyed.h"
 #include "ir/primitives.h"

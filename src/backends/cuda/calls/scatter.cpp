@@ -12,12 +12,12 @@ namespace {
 constinit config::Option<bool> kFastAtomics({
     .name = "cuda.fast_atomics",
     .default_value = false,
-    .doc = "Sums of floats that meet in one place (scatter, gradients of embeddings) are added in "
+    .doc = "Sums of floats that meet at one index (scatter, gradients of embeddings) are added in "
            "whatever order they come: faster, but the last bits differ from run to run.",
     .affects_code = true,
 });
 
-constexpr int64_t kFewRounds = 16;      // indices that a thread takes one after another
+constexpr int64_t kFewIndices = 16;     // indices that a thread takes one after another
 constexpr int64_t kEnoughLines = 4096;  // for a thread each
 constexpr int64_t kMostItems = (int64_t{1} << 32) - 1;
 
@@ -54,7 +54,7 @@ class LineScatter : public ScatterCall {
                                         .from = At(operands.in[2]),
                                         .to = At(operands.out[0]),
                                         .targets = TargetsOf(operands, p.self_strides[p.dim]),
-                                        .rounds = p.rounds,
+                                        .indices = p.indices,
                                         .index_stride = p.index_strides[p.dim],
                                         .from_stride = p.source_strides[p.dim]});
     for (const Offsets* offsets : {&in_self_, &in_index_, &in_source_})
@@ -97,7 +97,7 @@ class AtomicScatter : public ScatterCall {
 
  protected:
   void RunAll(Machine& machine, const Operands& operands) const override {
-    int64_t count = plan_.lines * plan_.rounds;
+    int64_t count = plan_.lines * plan_.indices;
     std::vector<uint64_t> arguments =
         WordsOf(ScatterArgs<void, void>{.count = count,
                                         .from = At(operands.in[2]),
@@ -118,7 +118,7 @@ class AtomicScatter : public ScatterCall {
 
   bool IsHistogram() const {
     return plan_.self.size() == 1 && plan_.self[0] <= kMostDestinations && plan_.reduce == "sum" &&
-           !IsFloat(plan_.dtype) && plan_.rounds >= 16 * kMostDestinations;
+           !IsFloat(plan_.dtype) && plan_.indices >= 16 * kMostDestinations;
   }
 
   Offsets in_self_, in_index_, in_source_;
@@ -134,8 +134,8 @@ std::unique_ptr<Call> MakeScatter(const Graph& graph, const GraphNode& node, con
     return std::make_unique<AtomicScatter>(graph, node);
   }
   bool rounds = is_float && (is_sum || plan.reduce == "prod");
-  bool few = plan.rounds <= kFewRounds || (!rounds && plan.lines >= kEnoughLines);
-  bool fits = plan.rounds * plan.lines < kMostItems && node.type().numel() < kMostItems;
+  bool few = plan.indices <= kFewIndices || (!rounds && plan.lines >= kEnoughLines);
+  bool fits = plan.indices * plan.lines < kMostItems && node.type().numel() < kMostItems;
   if (few || !fits || plan.lines == 0) return std::make_unique<LineScatter>(graph, node);
   if (has_atomics && !is_float) return std::make_unique<AtomicScatter>(graph, node);
   return MakeSortedScatter(graph, node);

@@ -39,7 +39,7 @@ class Offsets {
   int64_t count_ = 1;
 };
 
-/// The sizes and strides of a scatter: `lines` lines with `rounds` indices each. A scatter of rows
+/// The sizes and strides of a scatter: `lines` lines with `indices` indices each. A scatter of rows
 /// has one list of indices for all lines, and no operand of zeros, see ScatterRows.
 struct ScatterPlan {
   ScatterPlan(const Graph& graph, const GraphNode& node)
@@ -52,7 +52,7 @@ struct ScatterPlan {
         source(AtLeastVector(graph.TypeOf(node.inputs[2]).sizes())) {
     rows = index.size() < source.size();
     if (rows) index = source;
-    rounds = index[dim];
+    indices = index[dim];
     for (int d = 0; d < index.size(); ++d) {
       if (d != dim) lines *= index[d];
     }
@@ -76,7 +76,7 @@ struct ScatterPlan {
   Dims self, index, source;
   Dims self_strides, index_strides, source_strides;
   bool rows = false;
-  int64_t rounds = 0, lines = 1;
+  int64_t indices = 0, lines = 1;
   int64_t inner = 1;  ///< elements of a row
 };
 
@@ -103,7 +103,7 @@ class ScatterCall : public IndexedCall {
         plan_(graph, node),
         bytes_(node.type().bytes()) {}
   void Run(Machine& machine, const Operands& operands) const override {
-    bool runs = plan_.lines > 0 && plan_.rounds > 0;
+    bool runs = plan_.lines > 0 && plan_.indices > 0;
     if (operands.in[0] == 0 && bytes_ > 0 && !(runs && writes_all())) {
       machine.Clear(operands.out[0], bytes_);
     } else if (operands.in[0] != 0 && operands.in[0] != operands.out[0] && bytes_ > 0) {

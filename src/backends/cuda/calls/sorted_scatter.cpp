@@ -23,7 +23,7 @@ class SortedScatter : public ScatterCall {
  public:
   SortedScatter(const Graph& graph, const GraphNode& node)
       : ScatterCall(graph, node),
-        count_(plan_.rows ? plan_.rounds : plan_.rounds * plan_.lines),
+        count_(plan_.rows ? plan_.indices : plan_.indices * plan_.lines),
         columns_(plan_.rows ? plan_.lines : 1),
         destinations_(plan_.rows ? extent_ : node.type().numel()),
         in_self_(plan_.rows ? Offsets({}, {}) : plan_.SelfOffsets()),

@@ -2,9 +2,9 @@
 #include <fmt/format.h>
 
 #include "backends/cuda/calls/call_kit.h"
+#include "backends/cuda/calls/copies.h"
 #include "backends/cuda/calls/device_kernel.h"
 #include "backends/cuda/device/transpose_args.h"
-#include "backends/cuda/driver/copies.h"
 #include "backends/cuda/emit/cuda_text.h"
 
 namespace hammock::cuda {

@@ -158,7 +158,7 @@ class MaxWindowBackwardCall : public Call {
     launch(1, {.count = windows_.in().numel(),
                .from = At(operands.in[0]),
                .to = At(operands.out[0]),
-               .places = At(operands.scratch)});
+               .positions = At(operands.scratch)});
   }
 
  private:

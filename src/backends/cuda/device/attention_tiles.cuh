@@ -38,7 +38,7 @@ namespace hammock::cuda {
 __device__ __forceinline__ float never() { return __int_as_float(0xff800000); }
 
 #if HAMMOCK_PTX
-__device__ __forceinline__ unsigned shared_place(const unsigned short* at, int pitch) {
+__device__ __forceinline__ unsigned shared_address(const unsigned short* at, int pitch) {
   const int lane = threadIdx.x % 32;
   return (unsigned)__cvta_generic_to_shared(at + lane % 16 * pitch + lane / 16 * 8);
 }
@@ -47,13 +47,13 @@ __device__ __forceinline__ unsigned shared_place(const unsigned short* at, int p
 __device__ __forceinline__ void load_tiles(const unsigned short* at, int pitch, unsigned* b) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
                : "=r"(b[0]), "=r"(b[1]), "=r"(b[2]), "=r"(b[3])
-               : "r"(shared_place(at, pitch)));
+               : "r"(shared_address(at, pitch)));
 }
 // Each of them transposed.
-__device__ __forceinline__ void load_turned(const unsigned short* at, int pitch, unsigned* b) {
+__device__ __forceinline__ void load_transposed(const unsigned short* at, int pitch, unsigned* b) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
                : "=r"(b[0]), "=r"(b[1]), "=r"(b[2]), "=r"(b[3])
-               : "r"(shared_place(at, pitch)));
+               : "r"(shared_address(at, pitch)));
 }
 // Copies into shared memory that have ended after finish_copies; zeros where there is nothing.
 __device__ __forceinline__ void copy_words(void* to, const void* from, bool inside) {
@@ -82,7 +82,7 @@ __device__ inline void load_tiles(const unsigned short* at, int pitch, unsigned*
     b[i] = from[0] | (unsigned)from[1] << 16;
   }
 }
-__device__ inline void load_turned(const unsigned short* at, int pitch, unsigned* b) {
+__device__ inline void load_transposed(const unsigned short* at, int pitch, unsigned* b) {
   const int lane = threadIdx.x % 32;
   for (int i = 0; i < 4; ++i) {
     const unsigned short* from = at + (i % 2 * 8 + lane % 4 * 2) * pitch + i / 2 * 8 + lane / 4;
@@ -144,18 +144,18 @@ struct Mask {
 template <int kMask>
 __device__ __forceinline__ Mask mask_of(const MaskArgs& mask, int inner_count) {
   const int batch = blockIdx.y;
-  const int64_t place = batch / inner_count * mask.outer + batch % inner_count * mask.inner;
-  return {(const char*)mask.at + place * (kMask == 1   ? 1
-                                          : kMask == 2 ? 2
-                                                       : 4),
+  const int64_t offset = batch / inner_count * mask.outer + batch % inner_count * mask.inner;
+  return {(const char*)mask.at + offset * (kMask == 1   ? 1
+                                           : kMask == 2 ? 2
+                                                        : 4),
           mask.row, mask.column, mask.inverse};
 }
 template <class Narrow, int kMask>
 __device__ __forceinline__ float masked(float score, const Mask& mask, int row, int column) {
-  const int64_t place = row * mask.row + column * mask.column;
-  if (kMask == 1) return ((const unsigned char*)mask.at)[place] ? score : never();
-  const float add = kMask == 2 ? Narrow::from(((const unsigned short*)mask.at)[place])
-                               : ((const float*)mask.at)[place];
+  const int64_t offset = row * mask.row + column * mask.column;
+  if (kMask == 1) return ((const unsigned char*)mask.at)[offset] ? score : never();
+  const float add = kMask == 2 ? Narrow::from(((const unsigned short*)mask.at)[offset])
+                               : ((const float*)mask.at)[offset];
   return score + add * mask.inverse;
 }
 // Rounds a result, which is an operand then.
@@ -254,7 +254,7 @@ struct WarpTiles {
 #pragma unroll
       for (int n = 0; n < kColumns; n += 2) {
         unsigned b[4];
-        load_turned(at + k * 16 * kPitch + n * 8, kPitch, b);
+        load_transposed(at + k * 16 * kPitch + n * 8, kPitch, b);
 #pragma unroll
         for (int t = 0; t < kTiles; ++t) {
           Narrow::multiply_add(d[t][n], a[t][k], b[0], b[1]);
@@ -285,7 +285,7 @@ struct AsyncTiles {
   }
   // The index of an element of a tile.
   template <int kRows>
-  static __device__ __forceinline__ int place_of(int row, int column) {
+  static __device__ __forceinline__ int index_of(int row, int column) {
     return (column / 64 * kRows + row) * 64 + (column / 8 % 8 ^ row % 8) * 8 + column % 8;
   }
   // Threads copy every kApart-th row, which is at the same position among 8 rows.
@@ -295,20 +295,20 @@ struct AsyncTiles {
     constexpr int kParts = kWidth / 8, kApart = Kind::kThreads / kParts;
     static_assert(kApart % 8 == 0);
     const int row = threadIdx.x / kParts, column = threadIdx.x % kParts * 8;
-    unsigned short* const place = to + place_of<kRows>(row, column);
+    unsigned short* const target = to + index_of<kRows>(row, column);
     const unsigned short* const at = from.at + (first + row) * from.stride + column;
 #pragma unroll
     for (int i = 0; i < kRows; i += kApart) {
       if (i + kApart > kRows && row + i >= kRows) break;
-      copy_words(place + i * 64, at + i * from.stride, first + row + i < count);
+      copy_words(target + i * 64, at + i * from.stride, first + row + i < count);
     }
   }
 #if HAMMOCK_PTX
   // The descriptor of a tile at `at`: groups of 8 rows are 1024 bytes apart, groups of 64 columns
   // `apart` bytes.
   static __device__ __forceinline__ uint64_t tile_words(const unsigned short* at, int apart) {
-    const unsigned place = (unsigned)__cvta_generic_to_shared(at);
-    return (uint64_t)((place & 0x3ffff) >> 4) | (uint64_t)(apart >> 4) << 16 | 64ull << 32 |
+    const unsigned address = (unsigned)__cvta_generic_to_shared(at);
+    return (uint64_t)((address & 0x3ffff) >> 4) | (uint64_t)(apart >> 4) << 16 | 64ull << 32 |
            1ull << 62;
   }
   static __device__ __forceinline__ void begin_products() {
@@ -400,7 +400,7 @@ struct AsyncTiles {
         unsigned b[2];
         for (int i = 0; i < 2; ++i) {
           const unsigned short* from =
-              at + place_of<kRows>(n * 8 + lane / 4, k * 16 + i * 8 + lane % 4 * 2);
+              at + index_of<kRows>(n * 8 + lane / 4, k * 16 + i * 8 + lane % 4 * 2);
           b[i] = from[0] | (unsigned)from[1] << 16;
         }
         Narrow::multiply_add(d[0][n], a[0][k], b[0], b[1]);
@@ -417,7 +417,7 @@ struct AsyncTiles {
         unsigned b[2];
         for (int i = 0; i < 2; ++i) {
           const int row = k * 16 + i * 8 + lane % 4 * 2, column = n * 8 + lane / 4;
-          b[i] = at[place_of<kRows>(row, column)] | (unsigned)at[place_of<kRows>(row + 1, column)]
+          b[i] = at[index_of<kRows>(row, column)] | (unsigned)at[index_of<kRows>(row + 1, column)]
                                                         << 16;
         }
         Narrow::multiply_add(d[0][n], a[0][k], b[0], b[1]);

@@ -45,9 +45,9 @@ template <class Kind, int kDim>
 __device__ __forceinline__ void add_taps(typename Kind::Sum& sum,
                                          const typename Kind::Element* plane,
                                          const typename Kind::Element* taps, const int64_t* out,
-                                         int64_t place, int64_t tap) {
+                                         int64_t position, int64_t tap) {
   if constexpr (kDim == Kind::kDims) {
-    sum += (typename Kind::Sum)(Kind::value(plane[place])) *
+    sum += (typename Kind::Sum)(Kind::value(plane[position])) *
            (typename Kind::Sum)(Kind::value(taps[tap]));
   } else {
     constexpr int64_t kStride = Kind::kStride[kDim], kDilation = Kind::kDilation[kDim];
@@ -63,7 +63,7 @@ __device__ __forceinline__ void add_taps(typename Kind::Sum& sum,
         p = out[kDim] * kStride + t * kDilation - kPadding;
         if (p < 0 || p >= kIn) continue;
       }
-      add_taps<Kind, kDim + 1>(sum, plane, taps, out, place * kIn + p, tap * kTaps + t);
+      add_taps<Kind, kDim + 1>(sum, plane, taps, out, position * kIn + p, tap * kTaps + t);
     }
   }
 }
@@ -96,16 +96,16 @@ __device__ __forceinline__ void convolve(const ConvolutionArgs<typename Kind::El
 // The element of the input that a tap reads for a position of the result, in dims up to kDim; false
 // in the padding.
 template <class Kind, int kDim>
-__device__ __forceinline__ bool input_of(int64_t place, const int64_t* tap, int64_t step,
+__device__ __forceinline__ bool input_of(int64_t position, const int64_t* tap, int64_t step,
                                          int64_t& at) {
   constexpr int64_t kOut = Kind::kOut[kDim + 2], kIn = Kind::kInput[kDim + 2];
   constexpr int64_t kStride = Kind::kStride[kDim], kDilation = Kind::kDilation[kDim];
   constexpr int64_t kPadding = Kind::kPadding[kDim];
-  const int64_t p = place % kOut * kStride + tap[kDim] * kDilation - kPadding;
+  const int64_t p = position % kOut * kStride + tap[kDim] * kDilation - kPadding;
   at += p * step;
   bool inside = p >= 0 && p < kIn;
   if constexpr (kDim > 0) {
-    inside = input_of<Kind, kDim - 1>(place / kOut, tap, step * kIn, at) && inside;
+    inside = input_of<Kind, kDim - 1>(position / kOut, tap, step * kIn, at) && inside;
   }
   return inside;
 }
@@ -126,12 +126,12 @@ __device__ __forceinline__ void convolve_weight(
   const int64_t channel = rest / kChannels, from = channel / kEach * kChannels + rest % kChannels;
   typename Kind::Sum sum = 0;
   for (int64_t i = t; i < kAll; i += 256) {
-    const int64_t image = i / kPositions, place = i % kPositions;
+    const int64_t image = i / kPositions, position = i % kPositions;
     int64_t at = 0;
-    const bool inside = input_of<Kind, Kind::kDims - 1>(place, tap, 1, at);
+    const bool inside = input_of<Kind, Kind::kDims - 1>(position, tap, 1, at);
     at += (image * kInputs + from) * kInputPositions;
     if (inside) {
-      sum += Kind::value(args.a[(image * kOutputs + channel) * kPositions + place]) *
+      sum += Kind::value(args.a[(image * kOutputs + channel) * kPositions + position]) *
              Kind::value(args.b[at]);
     }
   }

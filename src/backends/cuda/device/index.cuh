@@ -10,10 +10,10 @@ template <class Element, class Index, int kDims>
 __device__ __forceinline__ void gather(const GatherDimArgs<Element, Index, kDims>& args) {
   const int64_t i = element_index();
   if (i >= args.count) return;
-  const int64_t place = offset_of(args.in_from, i), index = args.index[i];
+  const int64_t position = offset_of(args.in_from, i), index = args.index[i];
   const bool inside = index >= 0 && index < args.extent;
   if (!inside) note_fault(args.fault, i, index);
-  args.to[i] = inside ? args.from[place + index * args.stride] : Element();
+  args.to[i] = inside ? args.from[position + index * args.stride] : Element();
 }
 
 template <class Element, class Index>

@@ -10,7 +10,7 @@ namespace hammock::cuda {
 using PackedItem = uint64_t;
 
 struct WideItem {
-  uint64_t key, place;
+  uint64_t key, position;
 };
 
 template <class Item>
@@ -36,11 +36,11 @@ __device__ inline WideItem last_item<WideItem>() {
 }
 
 __device__ inline int64_t position_of(PackedItem x) { return (int64_t)(x & 0xffffffffull); }
-__device__ inline int64_t position_of(const WideItem& x) { return (int64_t)x.place; }
+__device__ inline int64_t position_of(const WideItem& x) { return (int64_t)x.position; }
 
 __device__ inline bool before(PackedItem x, PackedItem y) { return x < y; }
 __device__ inline bool before(const WideItem& x, const WideItem& y) {
-  return x.key != y.key ? x.key < y.key : x.place < y.place;
+  return x.key != y.key ? x.key < y.key : x.position < y.position;
 }
 
 inline constexpr int kSharedItems = kSortTile + kSortTile / 8;
@@ -63,7 +63,7 @@ template <class Item>
 struct SharedItems {
   const Item* items;
   int first;
-  __device__ Item operator()(int i) const { return items[place_of(first + i)]; }
+  __device__ Item operator()(int i) const { return items[index_of(first + i)]; }
 };
 template <class Item>
 struct GlobalItems {
@@ -100,11 +100,11 @@ template <int kWidth, class Item>
 __device__ __forceinline__ void sort_items(Item* items) {
   const int t = threadIdx.x;
   Item mine[8];
-  for (int k = 0; k < 8; ++k) mine[k] = items[place_of(8 * t + k)];
+  for (int k = 0; k < 8; ++k) mine[k] = items[index_of(8 * t + k)];
 #pragma unroll
-  for (int round = 0; round < 8; ++round) {
+  for (int pass = 0; pass < 8; ++pass) {
 #pragma unroll
-    for (int k = round % 2; k < 7; k += 2) {
+    for (int k = pass % 2; k < 7; k += 2) {
       if (kWidth < 8 && (k + 1) % kWidth == 0) continue;
       const Item x = mine[k], y = mine[k + 1];
       const bool swaps = before(y, x);
@@ -114,13 +114,13 @@ __device__ __forceinline__ void sort_items(Item* items) {
   }
   for (int width = 8; width < kWidth; width *= 2) {
     __syncthreads();
-    for (int k = 0; k < 8; ++k) items[place_of(8 * t + k)] = mine[k];
+    for (int k = 0; k < 8; ++k) items[index_of(8 * t + k)] = mine[k];
     __syncthreads();
     const SharedItems<Item> runs = {items, 8 * t / (2 * width) * (2 * width)};
     merge_eight(runs, 8 * t - runs.first, width, width, mine);
   }
   __syncthreads();
-  for (int k = 0; k < 8; ++k) items[place_of(8 * t + k)] = mine[k];
+  for (int k = 0; k < 8; ++k) items[index_of(8 * t + k)] = mine[k];
   __syncthreads();
 }
 
@@ -130,13 +130,13 @@ __device__ __forceinline__ void write_tile(const SortArgs<Element, Item>& args, 
   const int t = threadIdx.x;
   const int64_t block = blockIdx.x, kept = args.kept, inner = kStrided ? args.inner : 1;
   if constexpr (kWritesItems) {
-    for (int k = t; k < kept; k += 256) args.sorted[block * kept + k] = items[place_of(k)];
+    for (int k = t; k < kept; k += 256) args.sorted[block * kept + k] = items[index_of(k)];
   } else {
     for (int i = t; i < kSortTile; i += 256) {
       const TilePosition<kWidth, kStrided> in(i);
       const int64_t row = block / args.tiles * (kSortTile / kWidth) + in.row;
       if (row >= args.rows || in.at >= kept) continue;
-      const Item item = items[place_of(in.row * kWidth + in.at)];
+      const Item item = items[index_of(in.row * kWidth + in.at)];
       const int64_t line = row / inner, column = row % inner, from = position_of(item);
       const int64_t to = (line * kept + in.at) * inner + column;
       args.values[to] = args.elements[(line * args.row_elements + from) * inner + column];
@@ -163,7 +163,7 @@ __device__ __forceinline__ void sort_tile(const SortArgs<typename Key::Element, 
             Key::order(args.elements[(row / inner * extent + at) * inner + row % inner]), at);
       }
     }
-    items[place_of(in.row * kWidth + in.at)] = item;
+    items[index_of(in.row * kWidth + in.at)] = item;
   }
   __syncthreads();
   sort_items<kWidth>(items);
@@ -213,11 +213,11 @@ __device__ __forceinline__ void pick_items(const SortArgs<typename Key::Element,
     if (bounded) {
 #pragma unroll
       for (int k = 0; k < 4; ++k) {
-        if (before(seen[k], bound)) items[place_of((int)atomicAdd(&have, 1u))] = seen[k];
+        if (before(seen[k], bound)) items[index_of((int)atomicAdd(&have, 1u))] = seen[k];
       }
     } else {
 #pragma unroll
-      for (int k = 0; k < 4; ++k) items[place_of((int)have + t + k * 256)] = seen[k];
+      for (int k = 0; k < 4; ++k) items[index_of((int)have + t + k * 256)] = seen[k];
     }
     __syncthreads();
     const int had = (int)have + (bounded ? 0 : 1024);
@@ -228,11 +228,11 @@ __device__ __forceinline__ void pick_items(const SortArgs<typename Key::Element,
       if (!bounded) __syncthreads();
       continue;
     }
-    for (int i = had + t; i < kSortTile; i += 256) items[place_of(i)] = last_item<Item>();
+    for (int i = had + t; i < kSortTile; i += 256) items[index_of(i)] = last_item<Item>();
     __syncthreads();
     sort_items<kSortTile>(items);
     if (last) break;
-    bound = items[place_of((int)args.kept - 1)];
+    bound = items[index_of((int)args.kept - 1)];
     bounded = true;
     if (t == 0) have = (unsigned)args.kept;
     __syncthreads();
@@ -258,16 +258,16 @@ __device__ __forceinline__ void merge_items(const MergeArgs<Item>& args) {
   const int64_t a_first = splits[0], b_first = in_row - pair - a_first;
   const int a_count = (int)(splits[1] - a_first), b_count = kSortTile - a_count;
   for (int i = t; i < kSortTile; i += 256) {
-    items[place_of(i)] = i < a_count ? from[a_first + i] : from[a_size + b_first + (i - a_count)];
+    items[index_of(i)] = i < a_count ? from[a_first + i] : from[a_size + b_first + (i - a_count)];
   }
   __syncthreads();
   Item mine[8];
   const SharedItems<Item> both = {items, 0};
   merge_eight(both, 8 * t, a_count, b_count, mine);
   __syncthreads();
-  for (int k = 0; k < 8; ++k) items[place_of(8 * t + k)] = mine[k];
+  for (int k = 0; k < 8; ++k) items[index_of(8 * t + k)] = mine[k];
   __syncthreads();
-  for (int i = t; i < kSortTile; i += 256) args.to[begin + i] = items[place_of(i)];
+  for (int i = t; i < kSortTile; i += 256) args.to[begin + i] = items[index_of(i)];
 }
 
 template <class Element, class Item, bool kStrided>

@@ -13,9 +13,9 @@ __device__ Args args_of(void (*)(const Args&));
 // The number of this thread in a grid of blocks of 256.
 __device__ __forceinline__ int64_t element_index() { return blockIdx.x * 256ll + threadIdx.x; }
 
-// Where item `i` is in shared memory: threads have eight neighbouring items, so some places are
+// Where item `i` is in shared memory: threads have eight neighbouring items, so some indices are
 // left out to use all banks.
-__device__ inline int place_of(int i) { return i + i / 8; }
+__device__ inline int index_of(int i) { return i + i / 8; }
 
 template <bool kFirst, class A, class B>
 struct Either {

@@ -55,7 +55,7 @@ __device__ __forceinline__ void load_eight(const T* from, T* to) {
 }
 
 // A block for each tile. kEach: elements of a thread; kVectors: four elements are contiguous and
-// aligned; kSameSize: results have the size of elements, and their place in shared memory.
+// aligned; kSameSize: results have the size of elements, and lie in their shared memory.
 template <class Fn, int kEach, bool kVectors, bool kSameSize, bool kStrided, bool kReverse>
 __device__ __forceinline__ void long_scan(
     const LongScanArgs<typename Fn::From, typename Fn::To>& args) {
@@ -74,7 +74,7 @@ __device__ __forceinline__ void long_scan(
   __syncthreads();
   const int64_t extent = args.extent, tiles = args.tiles;
   const int64_t line = ticket / tiles, tile = ticket % tiles, first = tile * (256 * kEach);
-  const int64_t group = tile / 256, place = tile % 256, all_groups = (tiles + 255) / 256;
+  const int64_t group = tile / 256, in_group = tile % 256, all_groups = (tiles + 255) / 256;
   const int count = extent - first < 256 * kEach ? (int)(extent - first) : 256 * kEach;
   const int64_t inner = kStrided ? args.inner : 1, step = kReverse ? -inner : inner;
   const int64_t begin =
@@ -132,8 +132,8 @@ __device__ __forceinline__ void long_scan(
   // The value of all elements before this thread's. A group's total is posted before anything of
   // other groups is waited for.
   const Wide tiles_before = sum_of_block<Fn>(
-      t < place ? posted<Fn>(args.tile_totals, line * tiles + group * 256 + t) : none, totals);
-  if (t == 0 && place == 255) {
+      t < in_group ? posted<Fn>(args.tile_totals, line * tiles + group * 256 + t) : none, totals);
+  if (t == 0 && in_group == 255) {
     post<Fn>(args.group_totals, line * all_groups + group, Fn::combine(tiles_before, whole));
   }
   Wide sum = none;

@@ -58,12 +58,12 @@ __device__ __forceinline__ void write_nonzero(
   }
   unsigned count = 0;
   for (int k = 0; k < 8; ++k) count += mine >> k & 1;
-  int64_t place = args.counts[blockIdx.x] + sum_to_here(count, sums, t) - count;
+  int64_t row = args.counts[blockIdx.x] + sum_to_here(count, sums, t) - count;
   for (int k = 0; k < 8; ++k) {
     if (!(mine >> k & 1)) continue;
-    if (place >= args.limit) return;
+    if (row >= args.limit) return;
     int64_t rest = first + k;
-    int64_t* to = args.positions + place++ * kRank;
+    int64_t* to = args.positions + row++ * kRank;
 #pragma unroll
     for (int d = kRank - 1; d >= 0; --d) {
       to[d] = rest % args.sizes[d];

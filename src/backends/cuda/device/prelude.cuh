@@ -169,18 +169,18 @@ __device__ inline void random_block(unsigned long long state, long long block, u
   to[2] = c2;
   to[3] = c3;
 }
-// N words from `place` on, which is a multiple of four.
+// N words from `word` on, which is a multiple of four.
 template <int N>
-__device__ inline void random_blocks(unsigned long long state, long long place, unsigned* to) {
+__device__ inline void random_blocks(unsigned long long state, long long word, unsigned* to) {
 #pragma unroll
-  for (int i = 0; i < N; i += 4) random_block(state, (place + i) / 4, to + i);
+  for (int i = 0; i < N; i += 4) random_block(state, (word + i) / 4, to + i);
 }
 template <int N>
-__device__ inline void random_words(unsigned long long state, long long place, unsigned* to) {
+__device__ inline void random_words(unsigned long long state, long long word, unsigned* to) {
   constexpr int kBlocks = (N + 6) / 4;
   unsigned all[4 * kBlocks];
-  random_blocks<4 * kBlocks>(state, place / 4 * 4, all);
-  const int skipped = (int)(place % 4);
+  random_blocks<4 * kBlocks>(state, word / 4 * 4, all);
+  const int skipped = (int)(word % 4);
 #pragma unroll
   for (int i = 0; i < N; ++i) {
     const unsigned front = skipped == 1 ? all[i + 1] : all[i];

@@ -195,7 +195,7 @@ __device__ __forceinline__ void radix_move(const RadixItemArgs<Items, State>& ar
   using Load = typename Items::Load;
   using Digits = DigitsOf<Items>;
   __shared__ unsigned found[8 * 256 + 1];  // the last one is for absent items
-  __shared__ unsigned places[256];
+  __shared__ unsigned shifts[256];
   __shared__ unsigned sums[8];
   __shared__ unsigned ticket;
   __shared__ Key tile_keys[256 * kEach];
@@ -267,10 +267,10 @@ __device__ __forceinline__ void radix_move(const RadixItemArgs<Items, State>& ar
     for (int k = 0; k < 4; ++k) same[k] = same_digit(spots[first + k]);
 #pragma unroll
     for (int k = 0; k < 4; ++k) {
-      unsigned* place = &found[warp * 256 + spots[first + k]];
-      const unsigned old = *place;
+      unsigned* slot = &found[warp * 256 + spots[first + k]];
+      const unsigned old = *slot;
       __syncwarp();
-      *place = old + __popc(same[k]);  // the same for all lanes that write there
+      *slot = old + __popc(same[k]);  // the same for all lanes that write there
       __syncwarp();
       spots[first + k] = old + __popc(same[k] & ((1u << lane) - 1));
     }
@@ -291,11 +291,11 @@ __device__ __forceinline__ void radix_move(const RadixItemArgs<Items, State>& ar
     }
   }
   if (part == 0) {
-    places[t] = begins - start;
+    shifts[t] = begins - start;
   } else {
     const State earlier = look_back<State>(states, part);
     states[part * 256] = ((State)2 << known) + earlier + all;
-    places[t] = (unsigned)earlier - start;
+    shifts[t] = (unsigned)earlier - start;
   }
 #pragma unroll
   for (int k = 0; k < kEach; ++k) tile_loads[spots[k]] = loads[k];
@@ -313,7 +313,7 @@ __device__ __forceinline__ void radix_move(const RadixItemArgs<Items, State>& ar
       const int i = t + (first + k) * 256;
       key_of[k] = tile_keys[i];
       load_of[k] = tile_loads[i];
-      at_of[k] = places[(unsigned)((Items::order_key(key_of[k]) - low) >> shift) & most] + i;
+      at_of[k] = shifts[(unsigned)((Items::order_key(key_of[k]) - low) >> shift) & most] + i;
     }
     if (plan & 2) {
 #pragma unroll

@@ -47,10 +47,10 @@ struct ScanPosition {
     const int64_t extent = args.extent, inner = kStrided ? args.inner : 1;
     const int r = kStrided ? i % kLines : i / kWidth, k = kStrided ? i / kLines : i % kWidth;
     const int64_t line = (int64_t)blockIdx.x * kLines + r, along = tile + k;
-    const int place = r * kWidth + k;
+    const int index = r * kWidth + k;
     inside = line < args.lines && along < extent;
     at = (line / inner * extent + (kReverse ? extent - 1 - along : along)) * inner + line % inner;
-    shared = place + place / 8;
+    shared = index + index / 8;
   }
   bool inside;
   int64_t at;

@@ -8,10 +8,10 @@ namespace hammock::cuda {
 
 // Notes a wrong index.
 template <class Index>
-__device__ __forceinline__ bool is_wrong(const TargetArgs<Index>& args, int64_t place,
+__device__ __forceinline__ bool is_wrong(const TargetArgs<Index>& args, int64_t position,
                                          int64_t index) {
   if (index >= 0 && index < args.extent) return false;
-  note_fault(args.fault, place, index);
+  note_fault(args.fault, position, index);
   return true;
 }
 
@@ -25,10 +25,10 @@ __device__ __forceinline__ void line_scatter(
   const int64_t at_self = offset_of<kFew>(args.in_self, i);
   const int64_t at_index = offset_of<kFew>(args.in_index, i);
   const int64_t at_source = offset_of<kFew>(args.in_source, i);
-  for (int64_t k = 0; k < args.rounds; ++k) {
-    const int64_t place = at_index + k * args.index_stride;
-    const int64_t index = args.targets.index[place];
-    if (is_wrong(args.targets, place, index)) continue;
+  for (int64_t k = 0; k < args.indices; ++k) {
+    const int64_t position = at_index + k * args.index_stride;
+    const int64_t index = args.targets.index[position];
+    if (is_wrong(args.targets, position, index)) continue;
     const int64_t to = at_self + index * args.targets.inner;
     args.to[to] = Fn::combine(args.to[to], args.from[at_source + k * args.from_stride]);
   }
@@ -59,10 +59,10 @@ __device__ __forceinline__ void atomic_scatter(const ScatterDimArgs<Element, Ind
   const int64_t i = element_index();
   if (i >= args.count) return;
   const int64_t at_self = offset_of<kFew>(args.in_self, i);
-  const int64_t place = offset_of<kFew>(args.in_index, i);
+  const int64_t position = offset_of<kFew>(args.in_index, i);
   const int64_t at_source = offset_of<kFew>(args.in_source, i);
-  const int64_t index = args.targets.index[place];
-  if (is_wrong(args.targets, place, index)) return;
+  const int64_t index = args.targets.index[position];
+  if (is_wrong(args.targets, position, index)) return;
   Fn::combine(args.to + at_self + index * args.targets.inner, args.from[at_source]);
 }
 

@@ -26,7 +26,7 @@ struct ScatterArgs {
   const Element* from;
   Element* to;
   TargetArgs<Index> targets;
-  int64_t rounds = 0;  ///< indices of a line, and their strides
+  int64_t indices = 0;  ///< of a line, and their strides
   int64_t index_stride = 0, from_stride = 0;
 };
 template <class Element, class Index, int kDims>

@@ -45,9 +45,9 @@ __device__ inline int64_t count_below(const Args& args, int64_t low, int64_t hig
 
 template <class Args>
 __device__ __forceinline__ void list_long_run(const Args& args, int64_t i) {
-  const unsigned place = atomicAdd(&args.lists[1], 1u);
-  if (place <= (unsigned)(args.count / kScatterRun)) {
-    args.lists[2 + args.most_runs + place] = (unsigned)i;
+  const unsigned slot = atomicAdd(&args.lists[1], 1u);
+  if (slot <= (unsigned)(args.count / kScatterRun)) {
+    args.lists[2 + args.most_runs + slot] = (unsigned)i;
   }
 }
 
@@ -157,13 +157,13 @@ __device__ __forceinline__ void list_runs(const RunArgs<Kind>& args) {
     const unsigned here = sum_to_here(count, sums, t);
     if (t == 255) first = atomicAdd(&lists[0], here);
     __syncthreads();
-    unsigned place = first + here - count;
+    unsigned slot = first + here - count;
     for (int k = 0; k < 8; ++k) {
       if (!(mine >> k & 1)) continue;
-      if (place < (unsigned)args.most_runs) {
-        lists[2 + place] = (unsigned)(block * 2048 + 8 * t + k);
+      if (slot < (unsigned)args.most_runs) {
+        lists[2 + slot] = (unsigned)(block * 2048 + 8 * t + k);
       }
-      ++place;
+      ++slot;
     }
   }
 }
@@ -194,7 +194,7 @@ __device__ __forceinline__ void scatter_elements(const RunArgs<Kind>& args) {
 #pragma unroll
   for (int m = 0; m < 9; ++m) {
     const int n = t + m * 256;
-    if (n < 2177) targets[place_of(n)] = some_targets[m];
+    if (n < 2177) targets[index_of(n)] = some_targets[m];
     if (n < 2048 + 128) values[n] = some[m];
   }
   __syncthreads();
@@ -206,10 +206,10 @@ __device__ __forceinline__ void scatter_elements(const RunArgs<Kind>& args) {
   unsigned mine = 0, count = 0;
   for (int k = 0; k < 8; ++k) {
     const int n = 8 * t + k + 1;
-    const unsigned target = targets[place_of(n)];
+    const unsigned target = targets[index_of(n)];
     if (target == kWrongTarget) continue;
-    if (targets[place_of(Kind::kLastWins ? n + 1 : n - 1)] == target) continue;
-    if (!Kind::kLastWins && targets[place_of(n + kScatterRun)] == target) {
+    if (targets[index_of(Kind::kLastWins ? n + 1 : n - 1)] == target) continue;
+    if (!Kind::kLastWins && targets[index_of(n + kScatterRun)] == target) {
       list_long_run(args, begin + n - 1);
       continue;
     }
@@ -226,7 +226,7 @@ __device__ __forceinline__ void scatter_elements(const RunArgs<Kind>& args) {
 
   for (int r = t; r < (int)found; r += 256) {
     int n = heads[r];
-    const unsigned target = targets[place_of(n + 1)];
+    const unsigned target = targets[index_of(n + 1)];
     const int64_t at = (int64_t)target;
     if constexpr (Kind::kLastWins) {
       args.to[at] = values[n];
@@ -236,7 +236,7 @@ __device__ __forceinline__ void scatter_elements(const RunArgs<Kind>& args) {
       do {
         add<Kind>(sum, &values[n]);
         ++n;
-      } while (n < 2048 + 128 && targets[place_of(n + 1)] == target);
+      } while (n < 2048 + 128 && targets[index_of(n + 1)] == target);
       store<Kind>(sum, args, at);
     }
   }

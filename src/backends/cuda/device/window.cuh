@@ -2,7 +2,7 @@
 // Windows over planes. `Kind` says which, and what they compute:
 //   From, To, Wide               elements, results, and what is computed in
 //   identity(), value(from), combine(sum, wide), result(wide)
-//   Index                        an integer that holds numbers and places, also those in the
+//   Index                        an integer that holds numbers and positions, also those in the
 //   padding kDims                        of a plane kWindow[], kStride[], kDilation[]     by dim; a
 //   window of 0 is an argument
 
@@ -11,8 +11,8 @@
 
 namespace hammock::cuda {
 
-template <class Kind, class To, class Place>
-using WindowArgsOf = WindowDimArgs<typename Kind::From, To, Place, Kind::kDims>;
+template <class Kind, class To, class Position>
+using WindowArgsOf = WindowDimArgs<typename Kind::From, To, Position, Kind::kDims>;
 
 // Coordinates in a plane, and the number of the plane.
 template <class Kind>
@@ -42,21 +42,22 @@ __device__ __forceinline__ typename Kind::Index window_size(const WindowDims<Kin
   return kSize > 0 ? (typename Kind::Index)kSize : (typename Kind::Index)dims.window[kDim];
 }
 
-// Calls `body(place)` for each element of a window that is no padding: its place in the plane.
+// Calls `body(position)` for each element of a window that is no padding: its position in the
+// plane.
 template <int kDim, class Kind, class Body>
 __device__ __forceinline__ void for_each_element(const WindowDims<Kind::kDims>& dims,
                                                  const Coordinates<Kind>& of,
-                                                 typename Kind::Index place, const Body& body) {
+                                                 typename Kind::Index position, const Body& body) {
   using I = typename Kind::Index;
   if constexpr (kDim == Kind::kDims) {
-    body(place);
+    body(position);
   } else {
     constexpr I kStride = Kind::kStride[kDim], kDilation = Kind::kDilation[kDim];
     const I in = (I)dims.in[kDim];
     for (I t = 0; t < window_size<Kind, kDim>(dims); ++t) {
       const I p = of.at[kDim] * kStride - (I)dims.low[kDim] + t * kDilation;
       if (p < 0 || p >= in) continue;
-      for_each_element<kDim + 1>(dims, of, place * in + p, body);
+      for_each_element<kDim + 1>(dims, of, position * in + p, body);
     }
   }
 }
@@ -92,35 +93,35 @@ __device__ __forceinline__ void reduce_windows(
   const Coordinates<Kind> of(i, args.dims.out);
   const typename Kind::From* plane = args.from + (int64_t)of.plane * product<Kind>(args.dims.in);
   typename Kind::Wide sum = Kind::identity();
-  for_each_element<0>(args.dims, of, 0, [&](typename Kind::Index place) {
-    sum = Kind::combine(sum, Kind::value(plane[place]));
+  for_each_element<0>(args.dims, of, 0, [&](typename Kind::Index position) {
+    sum = Kind::combine(sum, Kind::value(plane[position]));
   });
   args.to[i] = Kind::result(sum);
 }
 
-// The place of the maximum of each window: the first one, but the last NaN; -1 of padding only.
-template <class Kind, class Place>
-__device__ __forceinline__ void find_maxima(const WindowArgsOf<Kind, Place, void>& args) {
+// The position of the maximum of each window: the first one, but the last NaN; -1 of padding only.
+template <class Kind, class Position>
+__device__ __forceinline__ void find_maxima(const WindowArgsOf<Kind, Position, void>& args) {
   const int64_t i = element_index();
   if (i >= args.count) return;
   const Coordinates<Kind> of(i, args.dims.out);
   const typename Kind::From* plane = args.from + (int64_t)of.plane * product<Kind>(args.dims.in);
   typename Kind::Wide largest = 0;
   int64_t at = -1;
-  for_each_element<0>(args.dims, of, 0, [&](typename Kind::Index place) {
-    const typename Kind::Wide x = Kind::value(plane[place]);
+  for_each_element<0>(args.dims, of, 0, [&](typename Kind::Index position) {
+    const typename Kind::Wide x = Kind::value(plane[position]);
     if (at < 0 || x != x || x > largest) {
       largest = x;
-      at = place;
+      at = position;
     }
   });
-  args.to[i] = (Place)at;
+  args.to[i] = (Position)at;
 }
 
 // A thread for each element sums up the windows whose maximum it is, in their order.
-template <class Kind, class Place>
+template <class Kind, class Position>
 __device__ __forceinline__ void sum_windows_of_maxima(
-    const WindowArgsOf<Kind, typename Kind::To, Place>& args) {
+    const WindowArgsOf<Kind, typename Kind::To, Position>& args) {
   const int64_t i = element_index();
   if (i >= args.count) return;
   const Coordinates<Kind> of(i, args.dims.in);
@@ -132,7 +133,7 @@ __device__ __forceinline__ void sum_windows_of_maxima(
   }
   typename Kind::Wide sum = 0;
   for_each_window<0>(args.dims, of, 0, [&](typename Kind::Index window) {
-    if (args.places[first + window] == (Place)mine) {
+    if (args.positions[first + window] == (Position)mine) {
       sum = Kind::combine(sum, Kind::value(args.from[first + window]));
     }
   });

@@ -5,12 +5,12 @@
 namespace hammock::cuda {
 
 /// A thread for each window, or for each element.
-template <class From, class To, class Place>
+template <class From, class To, class Position>
 struct WindowArgs {
   int64_t count;
   const From* from;
   To* to;
-  const Place* places = nullptr;  ///< of the maxima of windows, in their planes
+  const Position* positions = nullptr;  ///< of the maxima of windows, in their planes
 };
 
 /// The last dims of operand and result: the sizes of planes of results and operands, the padding
@@ -19,8 +19,8 @@ template <int kDims>
 struct WindowDims {
   int64_t out[kDims], in[kDims], low[kDims], window[kDims];
 };
-template <class From, class To, class Place, int kDims>
-struct WindowDimArgs : WindowArgs<From, To, Place> {
+template <class From, class To, class Position, int kDims>
+struct WindowDimArgs : WindowArgs<From, To, Position> {
   WindowDims<kDims> dims;
 };
 

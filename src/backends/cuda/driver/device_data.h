@@ -7,7 +7,7 @@
 #include <optional>
 #include <utility>
 
-#include "backends/cuda/calls/checks.h"
+#include "backends/cuda/driver/checks.h"
 #include "backends/cuda/driver/device_memory.h"
 #include "backends/cuda/driver/fault_words.h"
 #include "backends/cuda/driver/varying_numbers.h"

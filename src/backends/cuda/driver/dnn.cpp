@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "backends/cuda/calls/near_sizes.h"
+#include "backends/cuda/driver/near_sizes.h"
 #include "base/library.h"
 #include "base/never_destroyed.h"
 #include "base/record_bytes.h"

@@ -89,8 +89,8 @@ std::string AccessText::SlotColumn() const {
     case Way::kTile:
       return fmt::format("(I)blockIdx.x * {} + thread", kTileSide);
     case Way::kRow:
-      return fmt::format("((round * {} + s) * {} + thread) * {}", config_.slots, config_.threads,
-                         config_.vector);
+      return fmt::format("((iteration * {} + s) * {} + thread) * {}", config_.slots,
+                         config_.threads, config_.vector);
     case Way::kColumn:
       return ColumnAcross();
   }
@@ -103,7 +103,7 @@ std::string AccessText::ColumnAcross() const {
   const int lowest = std::min(config_.accumulators, 8);
   const int above = config_.threads * config_.slots / lowest;
   std::string offset =
-      fmt::format("round * {} + (thread % {} * {} + {}) * {} + s", config_.accumulators, above,
+      fmt::format("iteration * {} + (thread % {} * {} + {}) * {} + s", config_.accumulators, above,
                   config_.passes, config_.passes > 1 ? "pass" : "0", lowest);
   for (int bit = config_.slots, in = config_.threads / 2; bit < lowest; bit *= 2, in /= 2) {
     offset += fmt::format(" + thread / {} % 2 * {}", in, bit);

@@ -1,6 +1,6 @@
 #pragma once
 /// AccessText: the addresses of the elements of a kernel's accesses, as expressions of CUDA C++.
-/// They are used inside of the loops of emit_cuda.cpp, which define `line`, `row`, `round` and
+/// They are used inside of the loops of emit_cuda.cpp, which define `line`, `row`, `iteration` and
 /// `thread`, `s` for a slot, `at` for the column of its first element, and `v` for one of the lines
 /// of a thread.
 
@@ -44,7 +44,7 @@ class AccessText {
   std::string Index(int access, bool in_loop) const;
   /// Element e of this thread, as it is in memory.
   std::string Element(int access) const;
-  /// The column of slot s in this round.
+  /// The column of slot s in this iteration.
   std::string SlotColumn() const;
   /// Loads or stores, by `verb`, the first `count` elements of slot s.
   std::string Transfer(int access, std::string_view verb) const;

@@ -306,25 +306,25 @@ class Emitter {
   }
 
   void Elements(int stage) {
-    const int round = across() ? config_.accumulators : config_.threads * elements();
+    const int width = across() ? config_.accumulators : config_.threads * elements();
     if (config_.maps() || config_.whole) {
       Begin("");
-      if (!config_.maps()) Line("const I round = 0;");
+      if (!config_.maps()) Line("const I iteration = 0;");
       Round(stage);
     } else if (across() || config_.even) {
-      // Loads of narrow elements that are further apart fetch little: two rounds are under way.
+      // Loads of narrow elements that are further apart fetch little: two iterations are under way.
       if (across() && !Stores(stage)) Line("#pragma unroll 2");
-      Begin(fmt::format("for (I round = 0; round * {} < columns; ++round)", round));
+      Begin(fmt::format("for (I iteration = 0; iteration * {} < columns; ++iteration)", width));
       Round(stage);
-    } else {  // only the last round compares its elements with the end of the line
+    } else {  // only the last iteration compares its elements with the end of the line
       Begin("");
-      Line("I round = 0;");
+      Line("I iteration = 0;");
       full_ = true;
-      Begin(fmt::format("for (; columns - round * {0} >= {0}; ++round)", round));
+      Begin(fmt::format("for (; columns - iteration * {0} >= {0}; ++iteration)", width));
       Round(stage);
       End();
       full_ = false;
-      Begin(fmt::format("if (round * {} < columns)", round));
+      Begin(fmt::format("if (iteration * {} < columns)", width));
       Round(stage);
       End();
     }
@@ -486,7 +486,7 @@ class Emitter {
   std::set<int> written_;  // accesses
   std::set<int> held_;     // accesses whose elements an earlier stage left in registers
   int reductions_ = 0;     // so far
-  bool full_;              // whether all elements of the round are elements of the line
+  bool full_;              // whether all elements of the iteration are elements of the line
   std::string text_;
   std::string indent_ = "  ";
 };

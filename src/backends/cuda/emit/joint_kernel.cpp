@@ -185,8 +185,8 @@ std::string JointKernel::PartText(const Body& body, const KernelSource& source) 
                   body.config.block_threads(), name, name);
   HAMMOCK_CHECK(text.find(head) != std::string::npos, "{} begins in another way", name);
   Replace(text, head,
-          fmt::format("__device__ __forceinline__ void {}(const {}_words& words, const Place "
-                      "part_block, const Place part_grid, const Place part_thread)",
+          fmt::format("__device__ __forceinline__ void {}(const {}_words& words, const Index2 "
+                      "part_block, const Index2 part_grid, const Index2 part_thread)",
                       name, name));
   Replace(text, "blockIdx.", "part_block.");
   Replace(text, "gridDim.", "part_grid.");
@@ -204,7 +204,7 @@ std::string JointKernel::CallText(const Body& body, const std::string& name) con
   }
   unsigned along_x = GridOf(*body.parts[0].launch, body.config).block_x;
   text += fmt::format(
-      "    const Place thread = {{threadIdx.x % {0}, threadIdx.x / {0}}};\n"
+      "    const Index2 thread = {{threadIdx.x % {0}, threadIdx.x / {0}}};\n"
       "    {1}_parts::{1}(own, block, grid, thread);\n",
       along_x, name);
   return text;
@@ -213,7 +213,7 @@ std::string JointKernel::CallText(const Body& body, const std::string& name) con
 std::string JointKernel::TextOf(const std::string& name, const std::vector<KernelSource>& sources,
                                 bool guarded) const {
   std::string text =
-      fmt::format("namespace {}_parts {{\nstruct Place {{ unsigned x, y; }};\n", name);
+      fmt::format("namespace {}_parts {{\nstruct Index2 {{ unsigned x, y; }};\n", name);
   for (size_t i = 0; i < bodies_.size(); ++i) text += PartText(bodies_[i], sources[i]);
   int parts = static_cast<int>(parts_.size());
   text += fmt::format(
@@ -228,8 +228,8 @@ std::string JointKernel::TextOf(const std::string& name, const std::vector<Kerne
       "  const unsigned along_x = (unsigned)(words.w[part] >> 32);\n"
       "  const unsigned end = part + 1 < {4} ? (unsigned)words.w[part + 1] : gridDim.x;\n"
       "  const unsigned number = blockIdx.x - first;\n"
-      "  const Place block = {{number % along_x, number / along_x}};\n"
-      "  const Place grid = {{along_x, (end - first) / along_x}};\n",
+      "  const Index2 block = {{number % along_x, number / along_x}};\n"
+      "  const Index2 grid = {{along_x, (end - first) / along_x}};\n",
       name, argument_count_ + guarded, threads_, std::bit_ceil(static_cast<unsigned>(parts)) / 2,
       parts, guarded ? GuardText(argument_count_) : "");
   for (size_t i = 0; i < bodies_.size(); ++i) {

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "backends/cuda/emit/emit_cuda.h"
+#include "backends/cuda/emit/kernel_key.h"
 #include "backends/cuda/emit/launch_config.h"
-#include "backends/cuda/shared_parts.h"
 
 namespace hammock::cuda {
 

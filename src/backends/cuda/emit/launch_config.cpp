@@ -135,7 +135,7 @@ void ShareColumns(const Launch& launch, LaunchConfig& config) {
   constexpr int kLines = 2;            // at a time
   constexpr int kMostShared = 80;      // 32-bit registers
   constexpr int64_t kFewBlocks = 512;  // enough to keep a GPU busy
-  constexpr int64_t kMostRounds = 8;
+  constexpr int64_t kMostIterations = 8;
   const int shared = SharedRegisters(launch);
   const int64_t lines = LinesOf(launch);
   if (shared == 0 || lines < 2 * config.lines * kLines) return;
@@ -146,7 +146,7 @@ void ShareColumns(const Launch& launch, LaunchConfig& config) {
   if (blocks < 2 * kFewBlocks) return;
   config.line_slots = true;
   config.slots = kLines;
-  config.line_rounds = static_cast<int>(std::min(blocks / kFewBlocks, kMostRounds));
+  config.line_iterations = static_cast<int>(std::min(blocks / kFewBlocks, kMostIterations));
 }
 
 void ConfigureMap(const Launch& launch, LaunchConfig& config) {
@@ -310,13 +310,13 @@ void ConfigureColumn(const Launch& launch, LaunchConfig& config) {
     config.lines *= 2;
 }
 
-/// Whether rounds end with the line.
+/// Whether iterations end with the line.
 bool IsEven(const Launch& launch, const LaunchConfig& config) {
   if (config.way == LaunchConfig::Way::kTile) return false;
-  int64_t round = config.way == LaunchConfig::Way::kColumn
+  int64_t width = config.way == LaunchConfig::Way::kColumn
                       ? int64_t{config.accumulators}
                       : int64_t{config.threads} * config.column_slots() * config.vector;
-  return launch.columns > 0 && launch.columns % round == 0;
+  return launch.columns > 0 && launch.columns % width == 0;
 }
 
 }  // namespace

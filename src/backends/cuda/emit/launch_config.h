@@ -36,25 +36,25 @@ struct LaunchConfig {
   };
   Way way = Way::kMap;
   int outer_dims = 0;
-  bool wide_index = false;    ///< indices do not fit into 32 bits
-  int vector = 1;             ///< contiguous elements; in kColumn, of neighbouring lines
-  int threads = 256;          ///< along the columns
-  int lines = 1;              ///< of a block; in kColumn, vectors of lines
-  int slots = 1;              ///< vectors of a thread, in one round
-  bool line_slots = false;    ///< in kMap, slots are lines; what all lines share is loaded once
-  int line_rounds = 1;        ///< of each thread, with `line_slots`
-  int passes = 1;             ///< over a line, each for some of its accumulators
-  bool split = false;         ///< passes are blocks
-  bool whole = false;         ///< one round covers a row: values for later stages stay in registers
-  bool even = false;          ///< every round of every thread is full
-  int accumulators = 1;       ///< of a reduction
-  std::vector<bool> is_wide;  ///< by access: wide loads are aligned
+  bool wide_index = false;  ///< indices do not fit into 32 bits
+  int vector = 1;           ///< contiguous elements; in kColumn, of neighbouring lines
+  int threads = 256;        ///< along the columns
+  int lines = 1;            ///< of a block; in kColumn, vectors of lines
+  int slots = 1;            ///< vectors of a thread, in one iteration
+  bool line_slots = false;  ///< in kMap, slots are lines; what all lines share is loaded once
+  int line_iterations = 1;  ///< of each thread, with `line_slots`
+  int passes = 1;           ///< over a line, each for some of its accumulators
+  bool split = false;       ///< passes are blocks
+  bool whole = false;    ///< one iteration covers a row: values for later stages stay in registers
+  bool even = false;     ///< every iteration of every thread is full
+  int accumulators = 1;  ///< of a reduction
+  std::vector<bool> is_wide;        ///< by access: wide loads are aligned
   std::vector<bool> is_transposed;  ///< by access: a tile is loaded along the rows; empty if none
 
   bool maps() const { return way == Way::kMap || way == Way::kTile; }
   int block_threads() const { return threads * lines; }
   int column_slots() const { return line_slots ? 1 : slots; }  ///< vectors of one line
-  int lines_of_thread() const { return line_slots ? slots * line_rounds : 1; }
+  int lines_of_thread() const { return line_slots ? slots * line_iterations : 1; }
   bool operator==(const LaunchConfig&) const = default;
 };
 

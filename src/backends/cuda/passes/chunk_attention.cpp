@@ -83,14 +83,14 @@ class LoopWriter {
   LoopWriter(GraphBuilder& outside, const GraphNode& node, int64_t count)
       : outside_(outside), count_(count) {
     inside.For(node);
-    round = inside.AddInput(Shape(DType::kI64, {}));
+    iteration = inside.AddInput(Shape(DType::kI64, {}));
   }
 
   GraphValue Carried(GraphValue x) {
     ++carried_;
     return Operand(x, outside_.TypeOf(x));
   }
-  /// To be called after all carried values. `x` begins with the number of rounds.
+  /// To be called after all carried values. `x` begins with the number of iterations.
   GraphValue Stacked(GraphValue x) {
     ++stacked_;
     Dims sizes = outside_.TypeOf(x).sizes();
@@ -111,8 +111,8 @@ class LoopWriter {
         .node;
   }
 
-  GraphBuilder inside;  ///< of the body
-  GraphValue round;     ///< its number, there
+  GraphBuilder inside;   ///< of the body
+  GraphValue iteration;  ///< its number, there
 
  private:
   GraphValue Operand(GraphValue x, const Shape& type) {
@@ -126,10 +126,10 @@ class LoopWriter {
   std::vector<GraphValue> operands_;
 };
 
-/// The causal mask of a round, which has the queries from `round` * rows on.
-GraphValue CausalMask(GraphBuilder& w, GraphValue round, int64_t rows, int64_t keys) {
+/// The causal mask of an iteration, which has the queries from `iteration` * rows on.
+GraphValue CausalMask(GraphBuilder& w, GraphValue iteration, int64_t rows, int64_t keys) {
   const Dims plane = {rows, keys};
-  GraphValue first = w.Add(ops::kMul, {round, w.Constant(Scalar(rows), DType::kI64)});
+  GraphValue first = w.Add(ops::kMul, {iteration, w.Constant(Scalar(rows), DType::kI64)});
   GraphValue row = w.Add(ops::kAdd, {w.Broadcast(first, {rows}),
                                      w.Add(ops::kIota, {}, {Attr(rows), Attr(DType::kI64)})});
   GraphValue column = w.Add(ops::kIota, {}, {Attr(keys), Attr(DType::kI64)});
@@ -151,7 +151,7 @@ std::vector<GraphValue> ByRows(GraphBuilder& w, const GraphNode& node,
       sums.push_back(loop.Carried(w.Broadcast(zero, w.TypeOf(inputs[i]).sizes())));
     }
   }
-  // The dim of queries becomes one of rounds, and one of rows.
+  // The dim of queries becomes one of iterations, and one of rows.
   auto dim_of_rows = [&](size_t i) -> int {
     const Shape& type = w.TypeOf(inputs[i]);
     if (i == at.key() || i == at.value()) return -1;
@@ -172,7 +172,7 @@ std::vector<GraphValue> ByRows(GraphBuilder& w, const GraphNode& node,
   GraphBuilder& body = loop.inside;
   if (node.attrs[0].boolean()) {
     int64_t keys = w.TypeOf(inputs[at.key()]).size(1);
-    slices[at.mask()] = CausalMask(body, loop.round, chunks.rows, keys);
+    slices[at.mask()] = CausalMask(body, loop.iteration, chunks.rows, keys);
   }
   NodeId part = body.Add(*node.op, slices, {Attr(false), node.attrs[1]}).node;
   if (!at.backward) {

@@ -2,9 +2,9 @@
 
 #include <utility>
 
-#include "backends/cuda/calls/convolution.h"
 #include "backends/cuda/passes/attention_views.h"
 #include "backends/cuda/passes/chunk_attention.h"
+#include "backends/cuda/passes/computes_channels_last.h"
 #include "backends/cuda/passes/copies_to_where.h"
 #include "backends/cuda/passes/expand_attention.h"
 #include "backends/cuda/passes/fuse_random.h"

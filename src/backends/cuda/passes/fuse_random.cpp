@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "compiler/loops/fusion_facts.h"
+#include "compiler/facts/fusion_facts.h"
 #include "ir/primitives.h"
 
 namespace hammock::cuda {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "compiler/loops/fusion_facts.h"
+#include "compiler/facts/fusion_facts.h"
 #include "compiler/passes/graph_editor.h"
 #include "compiler/passes/repeated_element.h"
 #include "ir/primitives.h"

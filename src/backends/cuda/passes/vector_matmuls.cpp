@@ -4,7 +4,7 @@
 #include <map>
 #include <vector>
 
-#include "compiler/loops/fusion_facts.h"
+#include "compiler/facts/fusion_facts.h"
 #include "compiler/passes/graph_editor.h"
 #include "ir/primitives.h"
 #include "ops/primitives/fused_forms.h"

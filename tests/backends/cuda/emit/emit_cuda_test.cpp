@@ -127,7 +127,7 @@ TEST(EmitCuda, SoftmaxIsOnePass) {
   EXPECT_EQ(ScratchBytes(e.launch, e.config), 0);
 }
 
-/// Where every round is full nothing asks for the end of the row.
+/// Where every iteration is full nothing asks for the end of the row.
 TEST(EmitCuda, EvenRowsHaveNoGuards) {
   auto sum = [](int columns) {
     return Emit(fmt::format(R"(
@@ -141,7 +141,7 @@ TEST(EmitCuda, EvenRowsHaveNoGuards) {
   EXPECT_TRUE(Has(sum(4096).text, "const int count = 4;"));
 }
 
-/// Of the rounds of a long row only the last one, which is not full, asks for its end.
+/// Of the iterations of a long row only the last one, which is not full, asks for its end.
 TEST(EmitCuda, FullRoundsHaveNoGuards) {
   Emitted e = Emit(R"(
     %0 = input : bf16[300,50304]
@@ -149,8 +149,8 @@ TEST(EmitCuda, FullRoundsHaveNoGuards) {
     %2 = reduce_sum %1 {dims=[1], keepdim=false} : f32[300]
     return %2)");
   EXPECT_FALSE(e.config.whole);
-  const size_t full = e.text.find("for (; columns - round * 1024 >= 1024; ++round)");
-  const size_t last = e.text.find("if (round * 1024 < columns)");
+  const size_t full = e.text.find("for (; columns - iteration * 1024 >= 1024; ++iteration)");
+  const size_t last = e.text.find("if (iteration * 1024 < columns)");
   ASSERT_LT(full, last) << e.text;
   EXPECT_FALSE(Has(e.text.substr(full, last - full), "if (at < columns)"));
   EXPECT_TRUE(Has(e.text.substr(last), "if (at < columns) r2"));

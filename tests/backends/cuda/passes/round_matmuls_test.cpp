@@ -13,7 +13,7 @@
 namespace hammock::cuda {
 namespace {
 
-TEST(NarrowMatMuls, TakesSixteenBitOperandsAndRoundsOnce) {
+TEST(RoundMatMuls, RoundOnceAndAddTheBias) {
   Graph graph = ParseGraph(R"(
     %0 = input : bf16[8,16]
     %1 = input : bf16[4,16]
@@ -33,7 +33,7 @@ TEST(NarrowMatMuls, TakesSixteenBitOperandsAndRoundsOnce) {
       "dtype=bf16, relu=false} : bf16[8,4]\nreturn %3\n");
 }
 
-TEST(NarrowMatMuls, KeepsSumsThatOthersReadInFull) {
+TEST(RoundMatMuls, KeepSumsThatOthersReadInFull) {
   Graph graph = ParseGraph(R"(
     %0 = input : bf16[8,16]
     %1 = input : bf16[16,4]

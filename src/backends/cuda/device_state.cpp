@@ -1,4 +1,4 @@
-#include "backends/cuda/driver/device_state.h"
+#include "backends/cuda/device_state.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "backends/cuda/driver/failure_dump.h"
+#include "backends/cuda/failure_dump.h"
 
 #include <fmt/format.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-// Loops with a known number of rounds: a program inside of a program.
+// Loops with a known number of iterations: a program inside of a program.
 #include "backends/cuda/calls/call_kit.h"
 #include "backends/cuda/calls/device_kernel.h"
 #include "backends/cuda/device/program_args.h"
@@ -17,7 +17,7 @@ int64_t Aligned(int64_t bytes) { return (bytes + 255) / 256 * 256; }
 bool LiesWell(int64_t bytes) { return bytes % 16 == 0; }
 
 /// Carried values are written in turns into the result and into scratch memory, so that the last
-/// round writes the result. Slices that do not begin where operands may are copied.
+/// iteration writes the result. Slices that do not begin where operands may are copied.
 class LoopCall : public Call {
  public:
   LoopCall(const GraphNode& node, const CallContext& context)
@@ -31,7 +31,7 @@ class LoopCall : public Call {
     for (GraphValue output : body.outputs()) output_bytes_.push_back(body.TypeOf(output).bytes());
     int64_t at = Aligned(body_.plan().arena_bytes);
     auto allocate = [&at](int64_t bytes) { return std::exchange(at, at + Aligned(bytes)); };
-    rounds_at_ = allocate(count_ * 8);
+    indices_at_ = allocate(count_ * 8);
     for (int64_t bytes : input_bytes_) inputs_at_.push_back(allocate(LiesWell(bytes) ? 0 : bytes));
     for (size_t i = 0; i < output_bytes_.size(); ++i) {
       bool needed = i < carried_ || !LiesWell(output_bytes_[i]);
@@ -46,7 +46,7 @@ class LoopCall : public Call {
   }
   std::vector<const Program*> programs() const override { return {&body_}; }
   int64_t scratch_bytes() const override { return scratch_; }
-  // All rounds note what goes wrong in the same words.
+  // All iterations note what goes wrong in the same words.
   int fault_count() const override { return body_.fault_count(); }
   std::optional<Fault> FindFault(const uint64_t* words) const override {
     return body_.FindFault(words);
@@ -56,12 +56,12 @@ class LoopCall : public Call {
     auto at = [&](int64_t offset) { return operands.scratch + static_cast<Address>(offset); };
     if (count_ > 0) {
       machine.Launch(function(0), ElementGrid(count_),
-                     WordsOf(IotaArgs{.count = count_, .out = At(at(rounds_at_))}));
+                     WordsOf(IotaArgs{.count = count_, .out = At(at(indices_at_))}));
     }
     std::vector<Address> inputs = {0}, outputs(output_bytes_.size());
     inputs.insert(inputs.end(), operands.in.begin(), operands.in.end());
     for (int64_t i = 0; i < count_; ++i) {
-      inputs[0] = at(rounds_at_ + 8 * i);
+      inputs[0] = at(indices_at_ + 8 * i);
       SetSlices(machine, operands, i, inputs);
       bool into_result = (count_ - 1 - i) % 2 == 0;
       for (size_t k = 0; k < outputs.size(); ++k) {
@@ -127,7 +127,7 @@ class LoopCall : public Call {
   int64_t count_;
   size_t carried_, stacked_;
   std::vector<int64_t> input_bytes_, output_bytes_;
-  int64_t rounds_at_ = 0;
+  int64_t indices_at_ = 0;
   std::vector<int64_t> inputs_at_, outputs_at_;  // in the scratch memory
   int64_t scratch_ = 0;
 };

@@ -1,4 +1,4 @@
-#include "compiler/effects.h"
+#include "compiler/facts/effects.h"
 
 #include <algorithm>
 

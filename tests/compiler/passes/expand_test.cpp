@@ -1,10 +1,7 @@
-// Passes as text in, text out.
+#include "compiler/passes/expand.h"
 
 #include <gtest/gtest.h>
 
-#include "compiler/passes/expand.h"
-#include "compiler/passes/make_explicit.h"
-#include "compiler/passes/pass.h"
 #include "hammock/ir/graph.h"
 
 namespace hammock {
@@ -54,43 +51,6 @@ TEST(Expand, KeepsWhatABackendWantsWhole) {
   std::string text = ToText(ExpandComposites(graph, keep));
   EXPECT_NE(text.find("relu"), std::string::npos) << text;
   EXPECT_EQ(text.find("silu"), std::string::npos) << text;
-}
-
-TEST(MakeExplicit, WritesCastsAndBroadcastsAndDropsWhatIsUnused) {
-  Graph graph = ParseGraph(
-      "%0 = input : f32[2,3]\n"
-      "%1 = input : i64[3]\n"
-      "%2 = exp %0 : f32[2,3]\n"
-      "%3 = add %0, %1 : f32[2,3]\n"
-      "return %3");
-  EXPECT_EQ(ToText(MakeExplicit(graph)),
-            "%0 = input : f32[2,3]\n"
-            "%1 = input : i64[3]\n"
-            "%2 = cast %1 {dtype=f32} : f32[3]\n"
-            "%3 = broadcast %2 {sizes=[2,3]} : f32[2,3]\n"
-            "%4 = add %0, %3 : f32[2,3]\n"
-            "return %4\n");
-}
-
-TEST(Passes, GoIntoBodies) {
-  Graph graph = ParseGraph(R"(
-    %0 = input : f32[2]
-    %1 = loop %0 {body=graph {
-      %0 = input : i64[]
-      %1 = input : f32[2]
-      %2 = relu %1 : f32[2]
-      %3 = add %2, %0 : f32[2]
-      return %3
-    }, count=3, num_carried=1, num_stacked_in=0} : f32[2]
-    return %1)");
-  const Pass passes[] = {{"expand", [](Graph g) { return ExpandComposites(std::move(g)); }},
-                         {"make_explicit", MakeExplicit}};
-  Graph lowered = RunPasses(passes, graph);
-  const Graph& body = lowered.nodes().back().attrs[0].graph();
-  for (const GraphNode& node : body.nodes()) EXPECT_FALSE(node.op->IsComposite());
-  std::string text = ToText(body);
-  EXPECT_NE(text.find("maximum"), std::string::npos) << text;
-  EXPECT_NE(text.find("cast"), std::string::npos) << text;
 }
 
 }  // namespace

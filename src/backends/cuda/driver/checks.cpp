@@ -1,4 +1,4 @@
-#include "backends/cuda/calls/checks.h"
+#include "backends/cuda/driver/checks.h"
 
 #include <chrono>
 

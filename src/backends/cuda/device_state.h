@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-#include "backends/cuda/calls/checks.h"
+#include "backends/cuda/driver/checks.h"
 #include "backends/cuda/driver/device_data.h"
 #include "backends/cuda/driver/device_memory.h"
 #include "backends/cuda/driver/fault_words.h"

@@ -1,4 +1,4 @@
-#include "compiler/loops/fusion_facts.h"
+#include "compiler/facts/fusion_facts.h"
 
 #include <cstring>
 

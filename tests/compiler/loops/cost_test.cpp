@@ -1,4 +1,4 @@
-#include "compiler/cost.h"
+#include "compiler/loops/cost.h"
 
 #include <gtest/gtest.h>
 

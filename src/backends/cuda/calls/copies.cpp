@@ -1,4 +1,4 @@
-#include "backends/cuda/driver/copies.h"
+#include "backends/cuda/calls/copies.h"
 
 namespace hammock::cuda {
 

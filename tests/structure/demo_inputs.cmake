@@ -1,0 +1,11 @@
+# Fails where `make demo` builds a plug-in that the demo does not open.
+execute_process(COMMAND ${NINJA} -C ${BUILD} -t inputs ${DEMO} OUTPUT_VARIABLE inputs COMMAND_ERROR_IS_FATAL ANY)
+string(REGEX MATCHALL "libhammock-[a-z]+\\.so" plugins "${inputs}")
+list(REMOVE_DUPLICATES plugins)
+if(NOT inputs MATCHES "libhammock\\.so")
+  message(FATAL_ERROR "the inputs of ${DEMO} are not known:\n${inputs}")
+endif()
+if(NOT plugins STREQUAL "${EXPECTED}")
+  message(FATAL_ERROR "${DEMO} is built with ${plugins} instead of ${EXPECTED}")
+endif()
+message("${DEMO} is built with ${plugins}")
