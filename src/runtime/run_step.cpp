@@ -354,9 +354,8 @@ void StepExecutor::Execute(const StepPtr& step) {
     std::atomic<size_t> left;
   };
   // One that fails just now stays: it is what tells that the step has failed.
-  std::erase_if(results, [](const BackendDataPtr& result) {
-    return result->IsReady() && !result->error();
-  });
+  std::erase_if(results,
+                [](const BackendDataPtr& result) { return result->IsReady() && !result->error(); });
   auto flight = std::make_shared<Flight>(step, std::move(results), pending.size());
   {
     std::lock_guard lock(graph_mutex);
