@@ -146,16 +146,17 @@ class CompiledFunction:
 
     def _prepare(self, structure, constants, dynamic, statics):
         holders = [holder for holder in _holders_in(self._function) if _holds_state(holder)]
-        owner = [self._owner()] if self._owner else []
+        function, owner_of = self._function, self._owner
+        owner = [owner_of()] if owner_of else []
         state = _State([*self._given, *owner, *holders])
         results = []
 
-        def flat(tensors):
+        def flat(tensors):  # does not refer to `self`, which has it
             given = iter(tensors)
             values = [next(given) if moves else constant for constant, moves in zip(constants, dynamic)]
             args, kwargs = unflatten(structure, values)
-            owner = [self._owner()] if self._owner else []
-            outputs, out_structure = flatten(self._function(*owner, *args, **kwargs, **statics))
+            owner = [owner_of()] if owner_of else []
+            outputs, out_structure = flatten(function(*owner, *args, **kwargs, **statics))
             for output in outputs:
                 if not isinstance(output, Tensor):
                     raise _hammock.TypeError(

@@ -8,6 +8,7 @@ import pytest
 
 import hammock as hm
 from hammock import nn, optim
+from memory import resident_bytes
 
 
 def test_a_step_runs_at_its_end():
@@ -179,3 +180,40 @@ def test_state_is_found_behind_decorators_and_helpers():
         with hm.no_grad():
             net.weight += 1
     assert infer.traces == 1
+
+
+class Stepping(nn.Module):
+    """Holds a compiled function of itself."""
+
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(1000, 1000)
+        self.step = hm.compile(self.run)
+
+    def run(self, x):
+        return self.fc(x)
+
+
+def of_a_closure():
+    net = nn.Linear(1000, 1000)
+    return net, hm.compile(lambda x: net(x))
+
+
+def of_its_own_method():
+    net = Stepping()
+    return net, net.step
+
+
+@pytest.mark.parametrize("make", [of_a_closure, of_its_own_method])
+def test_dropped_functions_and_their_state_are_freed(make):
+    x, dead = hm.ones(1, 1000), []
+    for turn in range(50):
+        net, function = make()
+        function(x).sum().item()
+        dead += [weakref.ref(net), weakref.ref(function)]
+        del net, function
+        gc.collect()
+        if turn == 4:
+            before = resident_bytes()
+    assert [each() for each in dead] == [None] * 100
+    assert resident_bytes() - before < 20 << 20
