@@ -258,6 +258,23 @@ def test_quantised_ops():
     assert hm.int_matmul(a, b).tolist() == [[-5]]
 
 
+def test_no_copy_means_none():
+    n = np.ones((2, 2), dtype=np.float32)
+    x = hm.tensor(n)
+    assert hm.asarray(x, copy=False) is not None and hm.asarray(n, dtype=hm.float32, device="cpu", copy=False).shape == (2, 2)
+    for data in (n, x):
+        for other in ({"dtype": hm.float64}, {"device": "reference"}):
+            with pytest.raises(ValueError, match="copy=False"):
+                hm.asarray(data, copy=False, **other)
+    for data in ([1.0], (1, 2), 3.0, [n]):
+        with pytest.raises(ValueError, match="copy=False.*has no memory"):
+            hm.asarray(data, copy=False)
+    with pytest.raises(ValueError, match="copy=False"):
+        hm.from_dlpack(n, device="reference", copy=False)
+    y = x.to("reference")
+    assert hm.asarray(y, copy=False).device == y.device  # a tensor stays where it is
+
+
 class ManagedArray(ctypes.Structure):
     """DLPack's DLManagedTensorVersioned."""
 
