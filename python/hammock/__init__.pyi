@@ -4,7 +4,7 @@ import builtins
 from typing import Any, Iterator, Sequence, overload
 
 from . import array_api as array_api, data as data, distributions as distributions, fft as fft, io as io, jit as jit, linalg as linalg
-from . import nn as nn, optim as optim, signal as signal, sparse as sparse, special as special
+from . import nn as nn, onnx as onnx, optim as optim, signal as signal, sparse as sparse, special as special
 from .sparse import sparse_coo_tensor as sparse_coo_tensor, sparse_csr_tensor as sparse_csr_tensor
 from ._autograd import Function as Function, autocast as autocast, checkpoint as checkpoint
 from ._autograd import enable_grad as enable_grad, grad as grad, inference_mode as inference_mode, jvp as jvp

@@ -1,5 +1,6 @@
 """hm.compile: functions that are traced once for each signature."""
 
+import _thread
 import functools
 import types
 import weakref
@@ -101,6 +102,11 @@ def _holds_state(value):
         map(_holds_state, list(value.values())))
 
 
+# Held during calls: while one traces, tensors of its state have values that no other call may read, and calls that write
+# the same state come one after another. A wait for it lets other Python threads run.
+_calling = _thread.RLock()
+
+
 class CompiledFunction:
     """What `compile` returns."""
 
@@ -126,7 +132,7 @@ class CompiledFunction:
     @property
     def traces(self):
         """How many times the function was traced."""
-        return sum(compiled.traces for compiled, _ in self._traced.values())
+        return sum(compiled.traces for compiled, _ in list(self._traced.values()))
 
     def __call__(self, *args, **kwargs):
         statics = {name: kwargs.pop(name) for name in self._static if name in kwargs}
@@ -135,27 +141,30 @@ class CompiledFunction:
         constants = [None if moves else leaf for leaf, moves in zip(leaves, dynamic)]
         try:
             key = (key_of(structure), tuple(constants), tuple(dynamic), tuple(sorted(statics.items())))
-            entry = self._traced.get(key)
+            hash(key)
         except TypeError as error:
             raise _hammock.TypeError(f"compile: an argument that is no tensor or number must be hashable: {error}") from None
-        if entry is None:
-            entry = self._traced[key] = self._prepare(structure, constants, dynamic, statics)
-        compiled, results = entry
-        outputs = compiled([leaf for leaf, moves in zip(leaves, dynamic) if moves])
-        return unflatten(results[0], outputs)
+        with _calling:
+            entry = self._traced.get(key)
+            if entry is None:
+                entry = self._traced[key] = self._prepare(structure, constants, dynamic, statics)
+            compiled, results = entry
+            outputs = compiled([leaf for leaf, moves in zip(leaves, dynamic) if moves])
+            return unflatten(results[0], outputs)
 
     def _prepare(self, structure, constants, dynamic, statics):
         holders = [holder for holder in _holders_in(self._function) if _holds_state(holder)]
-        owner = [self._owner()] if self._owner else []
+        function, owner_of = self._function, self._owner
+        owner = [owner_of()] if owner_of else []
         state = _State([*self._given, *owner, *holders])
         results = []
 
-        def flat(tensors):
+        def flat(tensors):  # does not refer to `self`, which has it
             given = iter(tensors)
             values = [next(given) if moves else constant for constant, moves in zip(constants, dynamic)]
             args, kwargs = unflatten(structure, values)
-            owner = [self._owner()] if self._owner else []
-            outputs, out_structure = flatten(self._function(*owner, *args, **kwargs, **statics))
+            owner = [owner_of()] if owner_of else []
+            outputs, out_structure = flatten(function(*owner, *args, **kwargs, **statics))
             for output in outputs:
                 if not isinstance(output, Tensor):
                     raise _hammock.TypeError(

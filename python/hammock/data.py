@@ -1,7 +1,6 @@
 """Batches of samples: datasets, and a loader with worker processes."""
 
 import collections
-import multiprocessing
 import random
 
 import hammock as hm
@@ -77,33 +76,6 @@ def default_collate(samples):
     return hm.tensor(samples)
 
 
-def _read(dataset, indices):
-    """What a worker returns: samples, with tensors as arrays, which processes exchange."""
-    return [_portable(dataset[index]) for index in indices]
-
-
-def _portable(sample):
-    if isinstance(sample, hm.Tensor):
-        return sample.detach().numpy()
-    if isinstance(sample, dict):
-        return {key: _portable(value) for key, value in sample.items()}
-    if isinstance(sample, (tuple, list)):
-        return type(sample)(_portable(value) for value in sample)
-    return sample
-
-
-_worker_dataset = None
-
-
-def _start_worker(dataset):
-    global _worker_dataset
-    _worker_dataset = dataset
-
-
-def _read_in_worker(indices):
-    return _read(_worker_dataset, indices)
-
-
 class DataLoader:
     """Goes through a dataset in batches. With `num_workers` samples are read by other processes, which are spawned:
     the dataset must be picklable, and the program's start stand under `if __name__ == "__main__":`."""
@@ -116,7 +88,7 @@ class DataLoader:
         self.num_workers, self.prefetch_factor = num_workers, prefetch_factor
         self.collate_fn = collate_fn or default_collate
         self._random = random.Random(seed)
-        self._pool = None
+        self._workers = []
 
     def __len__(self):
         full, rest = divmod(len(self.dataset), self.batch_size)
@@ -134,24 +106,34 @@ class DataLoader:
             for indices in self._batches():
                 yield self.collate_fn([self.dataset[index] for index in indices])
             return
-        if self._pool is None:
-            context = multiprocessing.get_context("spawn")
-            self._pool = context.Pool(self.num_workers, _start_worker, (self.dataset,))
-        ahead = collections.deque()
-        for indices in self._batches():
-            ahead.append(self._pool.apply_async(_read_in_worker, (indices,)))
+        from ._worker import Worker  # imports what other programs do not need
+
+        if not self._workers:
+            self._workers = [Worker(self.dataset) for _ in range(self.num_workers)]
+        workers, ahead = self._workers, collections.deque()
+        for number, indices in enumerate(self._batches()):
+            ahead.append(workers[number % len(workers)].ask(number, indices))
             if len(ahead) > self.num_workers * self.prefetch_factor:
-                yield self.collate_fn(ahead.popleft().get())
+                yield self.collate_fn(self._samples_of(ahead.popleft()))
         while ahead:
-            yield self.collate_fn(ahead.popleft().get())
+            yield self.collate_fn(self._samples_of(ahead.popleft()))
+
+    def _samples_of(self, batch):
+        from ._worker import WorkerEnded
+
+        try:
+            return batch.samples()
+        except WorkerEnded as end:
+            self.close()  # another pass starts new ones
+            raise RuntimeError(f"DataLoader: the worker process that was to read batch {batch.number} has ended: {end}") from None
 
     def close(self):
         """Ends the worker processes."""
-        if self._pool is not None:
-            self._pool.terminate()
-            self._pool.join()
-            self._pool = None
+        workers, self._workers = self._workers, []
+        for worker in workers:
+            worker.end()
+            worker.fate()
 
     def __del__(self):
-        if getattr(self, "_pool", None) is not None:
-            self._pool.terminate()
+        for worker in getattr(self, "_workers", ()):
+            worker.end()

@@ -132,6 +132,29 @@ Copy CopyArgument(nb::handle object) {
   return truth ? Copy::kAlways : Copy::kNever;
 }
 
+[[noreturn]] void RefuseCopy(const std::string& op, const std::string& why) {
+  throw ValueError(ErrorCode::kValue, op + ": copy=False, but " + why);
+}
+
+/// Memory of others is shared with the host.
+void CheckShares(const std::string& op, const Device& device, Copy copy) {
+  if (copy != Copy::kNever || device.type() == "cpu") return;
+  RefuseCopy(op, "host memory is copied to " + device.to_string());
+}
+
+/// The tensor itself where nothing differs.
+Tensor OfTensor(const Tensor& source, std::optional<DType> dtype, const Device& device, Copy copy) {
+  Tensor result = Casted(source.to(device), dtype);
+  const bool same = result.is_same(source);
+  if (copy == Copy::kAlways && same) return source.clone().detach();
+  if (copy == Copy::kNever && !same) {
+    RefuseCopy("asarray", "the tensor is " + source.shape().to_string() + " on " +
+                              source.device().to_string() + " and " + result.shape().to_string() +
+                              " on " + device.to_string() + " is asked for");
+  }
+  return result;
+}
+
 }  // namespace
 
 bool CanImport(PyObject* object) {
@@ -140,13 +163,12 @@ bool CanImport(PyObject* object) {
 }
 
 Tensor MakeTensor(PyObject* data, std::optional<DType> dtype, const Device& device, Copy copy) {
-  if (IsTensor(data)) {
-    Tensor source = TensorOf(data).to(device);
-    source = Casted(source, dtype);
-    return copy == Copy::kAlways && source.is_same(TensorOf(data)) ? source.clone().detach()
-                                                                   : source;
+  if (IsTensor(data)) return OfTensor(TensorOf(data), dtype, device, copy);
+  const bool is_list = PyList_Check(data) || PyTuple_Check(data);
+  if (copy == Copy::kNever && (is_list || !CanImport(data))) {
+    RefuseCopy("asarray", std::string("a ") + Py_TYPE(data)->tp_name + " has no memory to share");
   }
-  if (PyList_Check(data) || PyTuple_Check(data)) {
+  if (is_list) {
     NestedLists lists(data, dtype);
     if (!lists.numbers()) return Stacked(data, dtype, device);
     return from_host(lists.To(dtype), device);
@@ -156,7 +178,12 @@ Tensor MakeTensor(PyObject* data, std::optional<DType> dtype, const Device& devi
       return from_host(HostTensor::From(number->To(dtype.value_or(NumberDType(*number)))), device);
     }
   }
-  if (CanImport(data)) return Casted(Import(data, device, copy), dtype);
+  if (CanImport(data)) {
+    CheckShares("asarray", device, copy);
+    Tensor imported = Import(data, device, copy);
+    if (copy == Copy::kNever) return OfTensor(imported, dtype, device, copy);
+    return Casted(imported, dtype);
+  }
   throw TypeError(
       ErrorCode::kSchema,
       std::string("tensor: takes numbers, nested lists, arrays and objects with DLPack, not ") +
@@ -182,14 +209,16 @@ void AddCreation(nb::module_& module) {
       "asarray",
       [](nb::handle data, nb::handle dtype, nb::handle device, nb::handle copy) {
         CallerLine line;
-        return MakeTensor(data.ptr(), DTypeArgument(dtype), DeviceArgument(device),
+        const bool own = device.is_none() && IsTensor(data.ptr());
+        return MakeTensor(data.ptr(), DTypeArgument(dtype),
+                          own ? TensorOf(data.ptr()).device() : DeviceArgument(device),
                           CopyArgument(copy));
       },
       nb::arg("data").none(), nb::kw_only(), nb::arg("dtype") = nb::none(),
       nb::arg("device") = nb::none(), nb::arg("copy") = nb::none(),
       "As `tensor`; a tensor is returned itself. Memory of others is shared if it is read-only, or "
-      "if copy=False "
-      "says so: then it must not be written before the ops that read it have run.");
+      "if copy=False says so: then it must not be written before the ops that read it have run. "
+      "With copy=False what needs a copy, such as another dtype, is a ValueError.");
   module.def(
       "from_numpy",
       [](nb::handle array, nb::handle copy) {
@@ -198,6 +227,7 @@ void AddCreation(nb::module_& module) {
           throw TypeError(ErrorCode::kSchema, std::string("from_numpy: takes a NumPy array, not ") +
                                                   Py_TYPE(array.ptr())->tp_name);
         }
+        CheckShares("from_numpy", Device(), CopyArgument(copy));
         return Import(array.ptr(), Device(), CopyArgument(copy));
       },
       nb::arg("array").none(), nb::kw_only(), nb::arg("copy") = nb::none(),
@@ -206,7 +236,9 @@ void AddCreation(nb::module_& module) {
       "from_dlpack",
       [](nb::handle source, nb::handle device, nb::handle copy) {
         CallerLine line;
-        return ImportDLPack(source.ptr(), DeviceArgument(device), CopyArgument(copy));
+        const Device target = DeviceArgument(device);
+        CheckShares("from_dlpack", target, CopyArgument(copy));
+        return ImportDLPack(source.ptr(), target, CopyArgument(copy));
       },
       nb::arg("source").none(), nb::kw_only(), nb::arg("device") = nb::none(),
       nb::arg("copy") = nb::none(),

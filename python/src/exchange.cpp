@@ -155,10 +155,40 @@ bool IsReadOnly(const ManagedArray& managed) {
   return false;
 }
 
+/// Takes an array over from its capsule, which nobody can use any more. The array lives as long as
+/// the result.
+template <class ManagedArray>
+nb::object TakeOver(PyObject* capsule, ManagedArray* managed) {
+  auto destroy = [](PyObject* keeper) {
+    auto* held = static_cast<ManagedArray*>(PyCapsule_GetPointer(keeper, ManagedArray::kUsedName));
+    if (held->deleter) held->deleter(held);
+  };
+  nb::object keeper = nb::steal(PyCapsule_New(managed, ManagedArray::kUsedName, nullptr));
+  if (!keeper.is_valid() || PyCapsule_SetName(capsule, ManagedArray::kUsedName) != 0 ||
+      PyCapsule_SetDestructor(capsule, nullptr) != 0 ||
+      PyCapsule_SetDestructor(keeper.ptr(), destroy) != 0) {
+    ThrowPythonError();
+  }
+  return keeper;
+}
+
+/// The structures of another major version are laid out in other ways.
+template <class ManagedArray>
+void CheckVersion(const ManagedArray& managed) {
+  if constexpr (requires { managed.version; }) {
+    if (managed.version.major <= 1) return;
+    throw NotSupported(ErrorCode::kNotSupported, "from_dlpack: the array is of DLPack " +
+                                                     std::to_string(managed.version.major) + "." +
+                                                     std::to_string(managed.version.minor) +
+                                                     ", needs version 1");
+  }
+}
+
 template <class ManagedArray>
 Tensor ImportCapsule(PyObject* capsule, const Device& device, Copy copy) {
   auto* managed = static_cast<ManagedArray*>(PyCapsule_GetPointer(capsule, ManagedArray::kName));
   if (!managed) ThrowPythonError();
+  CheckVersion(*managed);
   const dlpack::Array& array = managed->array;
   if (array.device.type != dlpack::kCpu && array.device.type != dlpack::kCudaHost) {
     throw NotSupported(
@@ -180,8 +210,9 @@ Tensor ImportCapsule(PyObject* capsule, const Device& device, Copy copy) {
     throw ValueError(ErrorCode::kValue,
                      "from_dlpack: copy=False, but the elements do not lie in row-major order");
   }
-  if (share) {  // the capsule calls the deleter when it dies
-    PyObject* held = Py_NewRef(capsule);
+  nb::object keeper = TakeOver(capsule, managed);
+  if (share) {
+    PyObject* held = keeper.release().ptr();
     return from_blob(data, shape.sizes(), shape.dtype(),
                      BorrowedMemory([held] { ReleaseLater(held); }), device);
   }

@@ -48,8 +48,9 @@ struct PythonState {
 class CompiledFunction {
  public:
   CompiledFunction(nb::handle fn, std::vector<Tensor> state, nb::handle training)
-      : state_(std::make_shared<PythonState>(PythonState{std::move(state), Keep(training)})),
-        replayed_(Call(fn), {StateOf(state_)}, Location()) {}
+      : function_(std::make_shared<nb::object>(nb::borrow(fn))),
+        state_(std::make_shared<PythonState>(PythonState{std::move(state), Keep(training)})),
+        replayed_(Call(function_), {StateOf(state_)}, Location()) {}
 
   std::vector<Tensor> operator()(nb::handle args) const {
     CallerLine line;
@@ -71,14 +72,27 @@ class CompiledFunction {
   }
   size_t traces() const { return replayed_.traces(); }
 
+  /// The function often refers to an object that has this one: the garbage collector sees it.
+  static int Traverse(PyObject* self, visitproc visit, void* arg) {
+    Py_VISIT(Py_TYPE(self));
+    if (nb::inst_ready(self)) Py_VISIT(nb::inst_ptr<CompiledFunction>(self)->function_->ptr());
+    return 0;
+  }
+  static int Clear(PyObject* self) {
+    if (nb::inst_ready(self)) nb::inst_ptr<CompiledFunction>(self)->function_->reset();
+    return 0;
+  }
+
  private:
-  static TensorsFn Call(nb::handle fn) {
-    return [kept = Keep(fn)](const std::vector<Tensor>& args) {
+  static TensorsFn Call(const std::shared_ptr<nb::object>& function) {
+    return [function](const std::vector<Tensor>& args) {
       nb::gil_scoped_acquire gil;
-      return nb::cast<std::vector<Tensor>>(nb::handle(kept.get())(nb::cast(args)));
+      if (!function->is_valid()) ThrowTypeError("compile: the function is being freed");
+      return nb::cast<std::vector<Tensor>>((*function)(nb::cast(args)));
     };
   }
 
+  const std::shared_ptr<nb::object> function_;
   std::shared_ptr<PythonState> state_;
   Replayed replayed_;
 };
@@ -145,7 +159,11 @@ void AddSteps(nb::module_& module) {
              if (self.guard) self.guard->Abandon();
            })
       .def("exit", &Scope<StepScope>::Exit);
-  nb::class_<CompiledFunction>(module, "CompiledFunction")
+  static PyType_Slot slots[] = {
+      {Py_tp_traverse, reinterpret_cast<void*>(CompiledFunction::Traverse)},
+      {Py_tp_clear, reinterpret_cast<void*>(CompiledFunction::Clear)},
+      {0, nullptr}};
+  nb::class_<CompiledFunction>(module, "CompiledFunction", nb::type_slots(slots))
       .def(nb::init<nb::handle, std::vector<Tensor>, nb::handle>())
       .def("__call__", &CompiledFunction::operator())
       .def_prop_ro("traces", &CompiledFunction::traces);

@@ -36,12 +36,17 @@ void AddFiles(nb::module_& module) {
         std::optional<std::string> name =
             device.is_none() ? std::nullopt : DeviceNameFrom(device.ptr());
         Device to = name ? Device(*name) : Device();
-        io::SafetensorsFile file = io::SafetensorsFile::Open(path, Location());
-        nb::dict tensors;
-        for (const std::string& key : file.names()) {
-          tensors[key.c_str()] = nb::cast(from_host(file.Read(key, Location()), to, Location()));
+        std::map<std::string, Tensor> tensors;
+        std::map<std::string, std::string> metadata;
+        {
+          WithoutGil no_gil;
+          io::SafetensorsFile file = io::SafetensorsFile::Open(path, Location());
+          for (const std::string& key : file.names()) {
+            tensors[key] = from_host(file.Read(key, Location()), to, Location());
+          }
+          metadata = file.metadata();
         }
-        return nb::make_tuple(tensors, nb::cast(file.metadata()));
+        return nb::make_tuple(tensors, metadata);
       },
       nb::arg("path"), nb::arg("device").none());
 }

@@ -16,21 +16,22 @@ inline bool IsFinalizing() {
 #endif
 }
 
-/// Releases the GIL while it lives. A daemon thread that would take it back while the interpreter
-/// ends is left waiting: Python would end it by unwinding its C++ frames.
+/// Takes the GIL back. A daemon thread that would do so while the interpreter ends is left waiting:
+/// Python would end it by unwinding its C++ frames.
+inline void TakeGilBack(PyThreadState* state) {
+  while (IsFinalizing() && getpid() != gettid()) pause();
+  PyEval_RestoreThread(state);
+}
+
+/// Releases the GIL while it lives.
 class WithoutGil {
  public:
   WithoutGil() : state_(PyEval_SaveThread()) {}
-  ~WithoutGil() noexcept(false) {
-    while (IsFinalizing() && !IsMainThread()) pause();
-    PyEval_RestoreThread(state_);
-  }
+  ~WithoutGil() noexcept(false) { TakeGilBack(state_); }
   WithoutGil(const WithoutGil&) = delete;
   WithoutGil& operator=(const WithoutGil&) = delete;
 
  private:
-  static bool IsMainThread() { return getpid() == gettid(); }
-
   PyThreadState* const state_;
 };
 

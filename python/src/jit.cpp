@@ -373,11 +373,13 @@ void AddJit(nb::module_& module) {
           "save",
           [](const Program& self, const std::string& path) {
             CallerLine line;
+            WithoutGil no_gil;
             save_module(*self.module, path, Location());
           },
           nb::arg("path"), "Writes an archive, which C++ loads too.");
   module.def("load_program", [](const std::string& path) {
     CallerLine line;
+    WithoutGil no_gil;
     return Program{load_module(path, {}, Location())};
   });
   module.def("trace_program", Trace);

@@ -62,7 +62,9 @@ void AddOnnx(nb::module_& module) {
       "onnx_load",
       [](const std::string& path, const std::map<std::string, Tensor>& fixed, nb::handle device) {
         CallerLine line;
-        return Program{onnx::load(path, OptionsOf(fixed, "", device), Location())};
+        onnx::LoadOptions options = OptionsOf(fixed, "", device);
+        WithoutGil no_gil;
+        return Program{onnx::load(path, options, Location())};
       },
       nb::arg("path"), nb::arg("fixed"), nb::arg("device").none());
   module.def(
@@ -72,7 +74,9 @@ void AddOnnx(nb::module_& module) {
         CallerLine line;
         std::span<const std::byte> data(reinterpret_cast<const std::byte*>(bytes.c_str()),
                                         bytes.size());
-        return Program{onnx::load(data, OptionsOf(fixed, folder, device), Location())};
+        onnx::LoadOptions options = OptionsOf(fixed, folder, device);
+        WithoutGil no_gil;
+        return Program{onnx::load(data, options, Location())};
       },
       nb::arg("data"), nb::arg("fixed"), nb::arg("folder"), nb::arg("device").none());
   module.def("onnx_inputs",
@@ -86,6 +90,7 @@ void AddOnnx(nb::module_& module) {
              });
   module.def("onnx_save", [](const Program& self, const std::string& path, int opset) {
     CallerLine line;
+    WithoutGil no_gil;
     onnx::save(*self.module, path, opset, Location());
   });
   module.def("onnx_operators", [] {

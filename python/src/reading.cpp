@@ -15,6 +15,13 @@ void CheckSignals() {
   if (PyErr_CheckSignals() != 0) ThrowPythonError();
 }
 
+void* ReleaseGil() {
+  return Py_IsInitialized() && PyGILState_Check() ? PyEval_SaveThread() : nullptr;
+}
+constexpr HostLock kGil{.release = ReleaseGil, .take_back = [](void* state) {
+                          TakeGilBack(static_cast<PyThreadState*>(state));
+                        }};
+
 }  // namespace
 
 HostTensor Read(const Tensor& tensor) {
@@ -31,6 +38,7 @@ Scalar Item(const Tensor& tensor) {
 
 void AddInterrupts() {
   SetWaitCheck(CheckSignals);
+  SetHostLock(&kGil);
   SetCollector([] {
     nb::gil_scoped_acquire gil;
     PyGC_Collect();

@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "runtime/executor.h"
+#include "runtime/wait.h"
 
 namespace hammock {
 
@@ -20,6 +21,7 @@ struct StepExecutor::Compiling {
 CompiledStepPtr StepExecutor::Compile(DeviceEntry& device, const Hash128& hash,
                                       std::vector<uint64_t> key, Graph traced, int64_t kept,
                                       const SyncOptions& options) {
+  const WithoutHostLock no_lock;
   auto mine = std::make_shared<Compiling>();
   mine->hash = hash;
   mine->key = std::move(key);

@@ -154,6 +154,7 @@ void StepExecutor::SyncDevice(DeviceEntry& device, std::span<const Value> roots,
     Throw<DeviceError>(ErrorCode::kNotRegistered,
                        "the backend of device {} is no longer registered", device.name());
   }
+  const WithoutHostLock no_lock;
   CountTraced(Context());
   const ClaimedPrints prints;
   profile::Span span(options.trigger, "sync");

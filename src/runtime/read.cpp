@@ -138,6 +138,7 @@ void StepExecutor::Drain(DeviceEntry& device) {
     Throw(ErrorCode::kExecutionForbidden,
           "a computation that runs on {} cannot wait until the device is idle", device.name());
   }
+  const WithoutHostLock no_lock;
   profile::Span span("wait for device", "wait");
   for (Lane* lane : LanesOf(device)) lane->Drain();
   if (device.in_flight.load(std::memory_order_acquire) != 0) {

@@ -11,6 +11,7 @@
 #include "runtime/dump.h"
 #include "runtime/step_collectives.h"
 #include "runtime/under_way.h"
+#include "runtime/wait.h"
 #include "trace/record.h"
 
 namespace hammock {
@@ -63,7 +64,7 @@ std::vector<BackendDataPtr> ReadyData(DeviceEntry& device, std::span<const Value
   std::vector<BackendDataPtr> data = DataOf(device, values, trigger);
   for (const BackendDataPtr& item : data) {
     RefuseToWait(device, item);
-    item->Wait();
+    WaitForResult(*item);
     if (auto error = item->error()) Executor().RaiseSeen(error);
   }
   return data;
@@ -150,6 +151,7 @@ void StepExecutor::Run(const CompiledStepPtr& compiled, std::vector<BackendDataP
                        std::vector<NodePtr> outputs, NodePtr recipe,
                        const std::vector<bool>& released, const WriteUnitPtr& unit) {
   CheckNotForked();
+  const WithoutHostLock no_lock;
   auto step = std::make_shared<Step>();
   step->compiled = compiled;
   step->arguments = std::move(arguments);

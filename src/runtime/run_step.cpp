@@ -24,6 +24,7 @@
 #include "runtime/replay.h"
 #include "runtime/running_step.h"
 #include "runtime/under_way.h"
+#include "runtime/wait.h"
 #include "trace/record.h"
 
 namespace hammock {
@@ -221,6 +222,7 @@ void RefuseToWait(const DeviceEntry& device, const BackendDataPtr& data) {
 
 std::vector<BackendDataPtr> ExecuteNow(DeviceEntry& device, const lazy::ComputationPtr& computation,
                                        std::span<const BackendDataPtr> arguments) {
+  const WithoutHostLock no_lock;
   std::unique_lock running(LaneOf(device).running, std::defer_lock);
   const bool nested = RunsHere(device);
   if (!device.backend->IsAsynchronous() && !nested) running.lock();

@@ -6,13 +6,13 @@
 #include <memory>
 #include <mutex>
 
-#include "hammock/interrupt.h"
 #include "runtime/profile_points.h"
 
 namespace hammock {
 namespace {
 
 constinit std::atomic<void (*)()> wait_check{nullptr};
+constinit std::atomic<const HostLock*> host_lock{nullptr};
 
 constexpr std::chrono::milliseconds kBetweenChecks{20};
 
@@ -26,9 +26,21 @@ struct Ready {
 
 void SetWaitCheck(void (*check)()) { wait_check.store(check, std::memory_order_release); }
 
+void SetHostLock(const HostLock* lock) { host_lock.store(lock, std::memory_order_release); }
+
+WithoutHostLock::WithoutHostLock()
+    : lock_(host_lock.load(std::memory_order_acquire)),
+      released_(lock_ ? lock_->release() : nullptr) {}
+
+WithoutHostLock::~WithoutHostLock() noexcept(false) {
+  if (released_) lock_->take_back(released_);
+}
+
 void WaitForResult(lazy::BackendData& data) {
+  if (data.IsReady()) return;
+  const WithoutHostLock no_lock;
   auto* check = wait_check.load(std::memory_order_acquire);
-  if (!check || data.IsReady()) return WaitFor(data, "wait for results");
+  if (!check) return WaitFor(data, "wait for results");
   profile::Span span("wait for results", "wait");
   auto ready = std::make_shared<Ready>();  // the callback may come after an interrupted wait
   data.OnReady([ready] {

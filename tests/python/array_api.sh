@@ -11,9 +11,9 @@ build="$(cd "$1" && pwd)"
 shift
 suite="${ARRAY_API_TESTS:-$build/array-api-tests}"
 version=55fcc60
-python="$build/python/venv/bin/python"
 
-"$root/scripts/python_package.sh" "$build" || exit $?
+base="$("$root/scripts/python_package.sh" "$build")" || exit $?
+python="$base/venv/bin/python"
 if [ ! -d "$suite/array_api_tests" ]; then
   echo "cloning the suite into $suite"
   git clone -q https://github.com/data-apis/array-api-tests "$suite" && git -C "$suite" checkout -q "$version" &&
@@ -23,7 +23,7 @@ fi
 "$python" -c 'import ndindex, pytest_jsonreport, scipy, sklearn, einops, array_api_strict' 2> /dev/null ||
   "$python" -m pip install -q --disable-pip-version-check ndindex pytest-json-report scipy scikit-learn einops array-api-strict || exit 1
 
-export PYTHONPATH="$build/python/package" PYTHONDONTWRITEBYTECODE=1
+export PYTHONPATH="$base/package" PYTHONDONTWRITEBYTECODE=1
 export HAMMOCK_DEVICE=cpu
 (cd "$root" && "$python" -m pytest -p no:cacheprovider tests/python/test_array_api.py) || exit 1
 cd "$suite" || exit 1

@@ -2,12 +2,15 @@
 
 import functools
 import gc
+import threading
+import time
 import weakref
 
 import pytest
 
 import hammock as hm
 from hammock import nn, optim
+from memory import resident_bytes
 
 
 def test_a_step_runs_at_its_end():
@@ -179,3 +182,90 @@ def test_state_is_found_behind_decorators_and_helpers():
         with hm.no_grad():
             net.weight += 1
     assert infer.traces == 1
+
+
+class Stepping(nn.Module):
+    """Holds a compiled function of itself."""
+
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(1000, 1000)
+        self.step = hm.compile(self.run)
+
+    def run(self, x):
+        return self.fc(x)
+
+
+def of_a_closure():
+    net = nn.Linear(1000, 1000)
+    return net, hm.compile(lambda x: net(x))
+
+
+def of_its_own_method():
+    net = Stepping()
+    return net, net.step
+
+
+@pytest.mark.parametrize("make", [of_a_closure, of_its_own_method])
+def test_dropped_functions_and_their_state_are_freed(make):
+    x, dead = hm.ones(1, 1000), []
+    for turn in range(50):
+        net, function = make()
+        function(x).sum().item()
+        dead += [weakref.ref(net), weakref.ref(function)]
+        del net, function
+        gc.collect()
+        if turn == 4:
+            before = resident_bytes()
+    assert [each() for each in dead] == [None] * 100
+    assert resident_bytes() - before < 20 << 20
+
+
+def run_threads(work, count=8):
+    failures = []
+
+    def run(number):
+        try:
+            work(number)
+        except BaseException as error:  # noqa: BLE001
+            failures.append(error)
+
+    threads = [threading.Thread(target=run, args=(number,)) for number in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+
+
+@pytest.mark.parametrize("functions", [1, 2])
+def test_threads_trace_and_call_as_one_would(functions):
+    def train(threads):
+        hm.manual_seed(0)
+        net = nn.Sequential(nn.Linear(4, 16), nn.Tanh(), nn.Linear(16, 1))
+        optimizer = optim.SGD(net.parameters(), lr=0.1)
+        inputs = {size: hm.arange(4 * size).reshape(size, 4) / 10 for size in (2, 4)}
+
+        def update(x):
+            optimizer.zero_grad()
+            time.sleep(0.002)  # another thread gets its turn
+            loss = net(x).pow(2).mean()
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        compiled = [hm.compile(lambda x: update(x)) for _ in range(functions)]
+
+        def work(number):
+            for _ in range(5):
+                compiled[number % functions](inputs[4])
+
+        if threads:
+            run_threads(work)
+        else:
+            for number in range(8):
+                work(number)
+        assert [function.traces for function in compiled] == [1] * functions
+        return [parameter.tolist() for parameter in net.parameters()]
+
+    assert train(threads=True) == train(threads=False)

@@ -180,25 +180,37 @@ def replayed(case, arrays):
     return "did not raise"
 
 
-def known_failures():
-    return {line.strip() for line in (FOLDER / "known_failures.txt").read_text().splitlines() if line.strip() and line[0] != "#"}
+def lines_of(name):
+    return {line.strip() for line in (FOLDER / name).read_text().splitlines() if line.strip() and line[0] != "#"}
 
 
-@pytest.mark.parametrize("name, known", [("golden", known_failures()), ("golden_complex", set()), ("golden_types", set()),
+@pytest.fixture(autouse=True)
+def on_cpu():
+    before = hm.default_device()
+    hm.set_default_device("cpu")
+    yield
+    hm.set_default_device(before)
+
+
+@pytest.mark.parametrize("name, known", [("golden", lines_of("known_failures.txt")), ("golden_complex", set()), ("golden_types", set()),
                                          ("golden_fft", set()), ("golden_names", set())], ids=lambda value: value if isinstance(value, str) else "")
 def test_golden_suite(name, known, tmp_path):
     with tarfile.open(FOLDER / f"{name}.tar.xz") as archive:
         archive.extractall(tmp_path)
-    failures, cases, arrays, group = {}, 0, None, None
+    failures, cases, arrays, group, groups = {}, 0, None, None, set()
     for line in (tmp_path / "manifest.jsonl").read_text().splitlines():
         case = json.loads(line)
         if case["op"] != group:
+            groups.add(case["op"])
             group, arrays = case["op"], dict(np.load(tmp_path / "data" / f"{case['op']}.npz"))
         cases += 1
         why = replayed(case, arrays)
         if why:
             failures[case["id"]] = why[:300]
     assert cases > 300
+    if name == "golden":
+        missing = lines_of("expected_ops.txt") - groups
+        assert not missing, f"groups that must pass, and that the suite lacks: {sorted(missing)}"
     stale = known - failures.keys()
     assert not stale, f"known to fail, but these pass: {sorted(stale)}"
     new = {case: why for case, why in failures.items() if case not in known}

@@ -190,28 +190,6 @@ def test_exceptions_derive_from_builtins():
         hm.ones(2).sum(dim=5)
 
 
-def test_waits_release_the_gil():
-    x = hm.ones(600, 600)
-    for _ in range(40):
-        x = x @ x / 600
-    ticks = []
-
-    def tick():
-        while not done.is_set():
-            ticks.append(time.perf_counter())
-            time.sleep(0.001)
-
-    done = threading.Event()
-    thread = threading.Thread(target=tick)
-    thread.start()
-    start = time.perf_counter()
-    x.sum().item()
-    took = time.perf_counter() - start
-    done.set()
-    thread.join()
-    assert took < 0.05 or len(ticks) > 3
-
-
 def test_threads_compute_on_their_own():
     failures = []
 
@@ -344,3 +322,88 @@ def test_pytorch_keeps_its_speed():
     alone = float(run(measure.format(imports="torch", use=""), timeout=300)[1])
     beside = float(run(measure.format(imports="hammock as hm, torch", use="(hm.ones(64, 64) @ hm.ones(64, 64)).tolist()"), timeout=300)[1])
     assert beside < alone * 1.5, (alone, beside)
+
+
+CUSTOM_OP = """
+        import threading, time
+        import numpy as np
+        import hammock as hm
+
+        class Slow(hm.CustomOp):
+            def infer(x):
+                return x.shape, x.dtype
+
+            def forward(x):
+                time.sleep(0.2)
+                return x + 1
+
+        y = hm.ones(40000)
+        (y * 2)[y > 0].tolist()  # compiled
+"""
+
+
+@pytest.mark.parametrize("read", ["y[y > 0].shape[0]", "hm.nonzero(y).shape[0]", "hm.unique(y).tolist()[0]", "y.sum().item()",
+                                  "hm.compile(lambda x: x * 2)(y)[0].item() * 20000"])
+def test_waits_let_a_custom_op_run(read):
+    code, out, err = run(CUSTOM_OP + f"""
+        y = Slow.apply(y)
+        hm.sync([y], wait=False)
+        y = Slow.apply(y)
+        print({read})
+    """, timeout=20)
+    assert code == 0 and float(out) in (40000, 3, 120000), (code, out, err)
+
+
+def test_full_queues_and_budgets_let_a_custom_op_run():
+    code, out, err = run(CUSTOM_OP + """
+        hm.config.set("max_async_queue", 2)
+        hm.config.set("trim_graph_size", 20)
+        y = Slow.apply(y)
+        hm.sync([y], wait=False)
+        for i in range(200):
+            y = y + 1
+            if i % 20 == 0:
+                hm.sync([y], wait=False)
+        print(y[0].item())
+    """, timeout=20)
+    assert code == 0 and float(out) == 202, (code, out, err)
+
+
+@pytest.mark.parametrize("wait", ["x[x > 0]", "hm.nonzero(x)", "hm.unique(x)", "x.sum().item()", "print(x)"])
+def test_other_threads_run_during_a_wait(wait):
+    code, out, err = run(f"""
+        import threading, time
+        import hammock as hm
+
+        def busy():
+            x = hm.ones(700, 700)
+            for _ in range(20):
+                x = x @ x / 700
+            return x
+
+        def compute():
+            x = busy()
+            hm.sync([x], wait=False)
+            {wait}
+
+        compute()  # compiled
+        ticks = []
+
+        def tick():
+            while not done.is_set():
+                ticks.append(time.perf_counter())
+                time.sleep(0.001)
+
+        done = threading.Event()
+        thread = threading.Thread(target=tick)
+        thread.start()
+        start = time.perf_counter()
+        compute()
+        end = time.perf_counter()
+        done.set()
+        thread.join()
+        times = [start, *(time for time in ticks if start < time < end), end]
+        print(end - start, max(b - a for a, b in zip(times, times[1:])))
+    """)
+    took, longest = map(float, out.split("\n")[-2].split())
+    assert code == 0 and took > 0.03 and longest < took / 2, (code, out, err)

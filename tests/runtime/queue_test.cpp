@@ -5,6 +5,9 @@
 
 #include <chrono>
 #include <latch>
+#include <mutex>
+#include <thread>
+#include <utility>
 
 #include "hammock/config.h"
 #include "hammock/custom_call.h"
@@ -175,6 +178,39 @@ TEST_F(Queue, AWaitEndsWhereItsCheckThrows) {
   EXPECT_EQ(x[0][0].item<float>(), 2.0f) << "the work went on";
   SetWaitCheck(nullptr);
   EXPECT_EQ((x + 1.0f)[0][0].item<float>(), 3.0f);
+}
+
+std::mutex host_mutex;
+constinit thread_local bool holds_host = false;
+constexpr HostLock kHostLock{.release = []() -> void* {
+                               if (!std::exchange(holds_host, false)) return nullptr;
+                               host_mutex.unlock();
+                               return &host_mutex;
+                             },
+                             .take_back =
+                                 [](void*) {
+                                   host_mutex.lock();
+                                   holds_host = true;
+                                 }};
+
+TEST_F(Queue, AWaitLetsGoOfTheHostsLock) {
+  Gate gate;
+  Tensor x = big + 1.0f;
+  mark_step();
+  gate.WaitReached();
+  SetHostLock(&kHostLock);
+  kHostLock.take_back(nullptr);
+  std::jthread opener([&] {
+    std::lock_guard lock(host_mutex);
+    gate.Open();
+  });
+  EXPECT_EQ(x[0][0].item<float>(), 2.0f);
+  EXPECT_TRUE(holds_host);
+  opener.join();
+  kHostLock.release();
+  EXPECT_EQ((x + 1.0f)[0][0].item<float>(), 3.0f);
+  EXPECT_FALSE(holds_host) << "a thread that does not hold the lock does not take it";
+  SetHostLock(nullptr);
 }
 
 }  // namespace

@@ -14,13 +14,8 @@ def _shape(shape):
 def asarray(obj, /, *, dtype=None, device=None, copy=None):
     """An array of a tensor, a number, nested sequences, or memory of others. Tensors are shared unless copy=True."""
     if isinstance(obj, Tensor):
-        same = (dtype is None or dtype is obj.dtype) and (device is None or _hammock.device(str(device)) == obj.device)
-        if same:
-            return Array(obj.clone() if copy else obj)
-        if copy is False:
-            raise _hammock.ValueError("asarray: copy=False, but another dtype or device needs a copy")
-        moved = obj if device is None else obj.to(device)
-        return Array(moved if dtype is None else moved.to(dtype))
+        made = _hammock.asarray(obj, dtype=dtype, device=device, copy=False if copy is False else None)
+        return Array(obj.clone() if copy and _hammock.is_same(made, obj) else made)
     if isinstance(obj, (bool, int, float, complex, list, tuple, range)):
         if copy is False:
             raise _hammock.ValueError("asarray: copy=False, but Python's numbers need a copy")

@@ -118,11 +118,16 @@ std::optional<SparseTensor> grad(const Tensor& weight, Location at) {
   LocationScope scope(at);
   std::shared_ptr<RowGrads> own = Table::Get().Find(weight.id());
   if (!own) return std::nullopt;
-  std::lock_guard lock(own->mutex);
-  if (own->indices.empty()) return std::nullopt;
-  bool one = own->indices.size() == 1;
-  Tensor index = one ? own->indices[0] : cat(own->indices, 0);
-  Tensor rows = one ? own->rows[0] : cat(own->rows, 0);
+  std::vector<Tensor> indices, parts;
+  {
+    std::lock_guard lock(own->mutex);
+    indices = own->indices;
+    parts = own->rows;
+  }
+  if (indices.empty()) return std::nullopt;
+  bool one = indices.size() == 1;
+  Tensor index = one ? indices[0] : cat(indices, 0);
+  Tensor rows = one ? parts[0] : cat(parts, 0);
   return SparseParts::Coo(Reshaped(index, {1, index.numel()}), rows, weight.sizes(), false);
 }
 
