@@ -173,6 +173,7 @@ void ShardedOptimizer::reduce_gradients(Location at) {
       Throw(ErrorCode::kValue, "ShardedOptimizer: a parameter {} has no gradient",
             parameter.shape().to_string());
     }
+    bucket->part.copy_(OwnPart(bucket->parameters, group_));  // they may have been loaded
     Tensor flat = Flattened(gradients, group_);
     if (stage_ == 2) {
       bucket->part.set_grad(reduce_scatter(flat, Reduction::kMean, 0, group_));

@@ -218,6 +218,25 @@ void SkippedTogether() {
   });
 }
 
+/// After a load, steps are those that came after the save.
+void Resumed() {
+  Group world = distributed::init();
+  for (int stage : {1, 2, 3}) {
+    ShardedNet net(world, stage);
+    optim::Adam optimizer(net.own, {.lr = 0.05});
+    distributed::Checkpoint checkpoint(world);
+    checkpoint.add("model", *net.net);
+    checkpoint.add("optimizer", optimizer);
+    auto train = [&] { return net.Train([&](int) { optimizer.step(); }); };
+    const std::string path = std::getenv("RANKS_TEST_FOLDER") + std::string("/run");
+    train();
+    checkpoint.save(path);
+    const std::vector<double> expected = train();
+    checkpoint.load(path);
+    CheckClose(train(), expected, kSame, "stage " + std::to_string(stage));
+  }
+  distributed::shutdown();
+}
 
 /// Every rank has its part of the parameters alone; one tensor has two names.
 struct Tied : nn::Module {
@@ -617,6 +636,7 @@ int main(int, char** argv) {
                       {"stage_2", Stage2},
                       {"clipped", ClippedByNorm},
                       {"skipped", SkippedTogether},
+                      {"resumed", Resumed},
                       {"fully_sharded", FullyShardedTraining},
                       {"tensor_parallel", TensorParallel},
                       {"shards_of_shards", ShardsOfShards},

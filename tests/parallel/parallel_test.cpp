@@ -27,6 +27,7 @@ TEST_P(ParallelRanks, ShareOutGradients) { Succeed("stage_2"); }
 TEST_P(ParallelRanks, ShareOutParameters) { Succeed("fully_sharded"); }
 TEST_P(ParallelRanks, LimitTheNormOfAllShards) { Succeed("clipped"); }
 TEST_P(ParallelRanks, SkipAStepTogether) { Succeed("skipped"); }
+TEST_P(ParallelRanks, ResumeFromShards) { Succeed("resumed"); }
 TEST_P(ParallelRanks, ShareOutLayers) { Succeed("tensor_parallel"); }
 TEST_P(ParallelRanks, ShareOutShards) { Succeed("shards_of_shards"); }
 TEST_P(ParallelRanks, ShareOutSequences) { Succeed("sequence_parallel"); }
