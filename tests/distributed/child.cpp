@@ -1,5 +1,6 @@
 // One rank of a program that distributed_test.cpp starts: distributed_child SCENARIO.
 
+#include <hammock/control.h>
 #include <hammock/distributed.h>
 #include <hammock/distributed/data_parallel.h>
 #include <hammock/hammock.h>
@@ -221,6 +222,52 @@ void Order() {
   distributed::shutdown();
 }
 
+/// `count` times: the sum of all ranks' values.
+Tensor SumsInLoop(const Tensor& x, int64_t count) {
+  return for_loop(count,
+                  [](const std::vector<Tensor>& in) -> std::vector<Tensor> {
+                    return {distributed::all_reduce(in[1])};
+                  },
+                  {x})[0];
+}
+
+/// Collectives of a loop run as often as the loop does, in the order of recording.
+void Loops() {
+  Group world = distributed::init();
+  const double n = world.size();
+  Tensor x = Own({1}).requires_grad_(), y = SumsInLoop(x, 3);
+  CheckEqual(y, {n * n * n});
+  CheckEqual(hammock::grad({hammock::sum(y)}, {x})[0], {n * n * n});
+  for (int round = 0; round < 2; ++round) {
+    Tensor dropped = SumsInLoop(Own({1}), 2), other = distributed::all_reduce(Own({2}));
+    Tensor both = SumsInLoop(distributed::all_reduce(Own({1, 3})), 2);
+    if (world.rank() == 1) dropped = Tensor();  // others wait for it all the same
+    mark_step();
+    if (world.rank() == 0) CheckEqual(both + dropped, {n * n * n + n * n, 3 * n * n * n + n * n});
+    CheckEqual(other, {2 * n});
+  }
+  auto refused = [](const std::function<void()>& record) {
+    try {
+      record();
+    } catch (const NotSupported& error) {
+      const std::string text = error.what();
+      Check(text.find("has all_reduce, in which ranks would wait") != text.npos, text);
+      return;
+    }
+    Check(false, "not refused");
+  };
+  auto summed = [](const std::vector<Tensor>& in) -> std::vector<Tensor> {
+    return {distributed::all_reduce(in[0])};
+  };
+  auto same = [](const std::vector<Tensor>& in) { return in; };
+  refused([&] { cond(ones({}) > 0.0, same, summed, {Own({1})}); });
+  refused([&] {
+    while_loop([](const std::vector<Tensor>& in) -> std::vector<Tensor> { return {in[0] < 9.0}; },
+               summed, {Own({1})});
+  });
+  distributed::shutdown();
+}
+
 /// The same bits in every run and however tensors are cut.
 void Bits() {
   Group world = distributed::init();
@@ -281,6 +328,9 @@ void WrongReduction() {
     Kept =
         distributed::all_reduce(ones({4}), world.rank() == 1 ? Reduction::kMean : Reduction::kSum);
   });
+}
+void WrongCount() {
+  Diverge([](Group& world) { Kept = SumsInLoop(ones({4}), world.rank() == 1 ? 3 : 2); });
 }
 /// Options that decide what is sent.
 void WrongConfig() {
@@ -642,6 +692,8 @@ int main(int, char** argv) {
                                                        {"groups", Groups},
                                                        {"order", Order},
                                                        {"bits", Bits},
+                                                       {"loops", Loops},
+                                                       {"wrong_count", WrongCount},
                                                        {"wrong_shape", WrongShape},
                                                        {"wrong_order", WrongOrder},
                                                        {"wrong_branch", WrongBranch},

@@ -31,6 +31,7 @@ TEST_P(Ranks, SendAllSizesAndDTypes) { Succeed("sizes"); }
 TEST_P(Ranks, HaveGradients) { Succeed("gradients"); }
 TEST_P(Ranks, FormGroups) { Succeed("groups"); }
 TEST_P(Ranks, MayKeepAndReadDifferentValues) { Succeed("order"); }
+TEST_P(Ranks, RunCollectivesOfLoops) { Succeed("loops"); }
 TEST_P(Ranks, ReduceManyTensorsInBuckets) { Succeed("buckets"); }
 TEST_P(Ranks, MergeCollectivesThatFollowEachOther) { Succeed("merges"); }
 TEST_P(Ranks, ReplayCapturedGraphs) { Succeed("captured"); }
@@ -80,6 +81,10 @@ TEST_P(Divergence, OfBranchesNamesTheFirstOp) {
 }
 TEST_P(Divergence, OfReductions) {
   Diverge("wrong_reduction", {"rank 1: all_reduce reduction=\"mean\""});
+}
+TEST_P(Divergence, OfLoopCounts) {
+  Diverge("wrong_count", {"first collective", "rank 1: all_reduce", "in loop count=3 [at",
+                          "child.cpp:", "in loop count=2 [at", "child.cpp:"});
 }
 TEST_P(Divergence, OfOptions) {
   Diverge("wrong_config", {"rank 1: all_reduce", "f32[4]", "f32[6]"});
