@@ -1,7 +1,10 @@
 // One rank of a program that distributed_test.cpp starts: distributed_child SCENARIO.
 
+#include <hammock/boxing.h>
 #include <hammock/control.h>
+#include <hammock/custom_call.h>
 #include <hammock/distributed.h>
+#include <hammock/distributed/checkpoint.h>
 #include <hammock/distributed/data_parallel.h>
 #include <hammock/hammock.h>
 #include <hammock/op_builder.h>
@@ -358,9 +361,30 @@ void AwaitSurvivors(int count) {
   }
 }
 
-/// The last rank misbehaves in a step; the others get the right error, have their values from
-/// before it, and go on without it.
-void Fault(const std::function<void()>& misbehave) {
+/// A checkpoint of what all ranks of a group have.
+void SaveAndLoad(const Group& group) {
+  const char* folder = std::getenv("RANKS_TEST_FOLDER");
+  if (!folder) return;
+  nn::Linear layer(2, 2);
+  distributed::Checkpoint checkpoint(group);
+  checkpoint.add("layer", *layer);
+  const std::vector<double> saved = Values(layer->weight);
+  checkpoint.save(folder + std::string("/after"));
+  {
+    NoGradGuard no_grad;
+    layer->weight.fill_(Scalar(7.0));
+  }
+  Check(checkpoint.load(folder + std::string("/after")) == group.steps(), "steps of a checkpoint");
+  CheckClose(Values(layer->weight), saved, 0, "a checkpoint of the survivors");
+}
+
+/// A rank that has gone is noticed at once, one that does not answer by the time limit, in which
+/// 2 s are for a machine that does other things too.
+constexpr int64_t kAtOnce = 5000, kSlack = 2000;
+
+/// The last rank misbehaves in a step; the others get the right error in so many milliseconds, have
+/// their values from before it, and go on without it.
+void Fault(int64_t most_ms, const std::function<void()>& misbehave) {
   // The short time limit is that of the fault alone: ranks may be slow to start and to connect.
   config::Set("distributed.timeout", kPatient);
   Group world = distributed::init();
@@ -388,8 +412,11 @@ void Fault(const std::function<void()>& misbehave) {
         std::chrono::duration_cast<std::chrono::milliseconds>(steady_clock::now() - start).count();
     std::cout << "rank error after " << ms << " ms: " << error.what() << std::endl;
     if (world.rank() != bad) {
-      Check(ms < 2 * kTimeout, "later than the time limit");
+      Check(ms < most_ms, "after " + std::to_string(ms) + " ms");
       Check(error.ranks() == std::vector{bad}, "another rank is named");
+      const std::string text = error.what();
+      const size_t waited = text.find("waited in all_reduce [at ");
+      Check(waited != text.npos && text.find("child.cpp:", waited) != text.npos, text);
     }
   }
   Check(raised, "no error");
@@ -401,22 +428,23 @@ void Fault(const std::function<void()>& misbehave) {
   Check(rest.size() == world.size() - 1, "survivors");
   train(rest, false);
   CheckEqual(weight, std::vector<double>(3, 4.0 * world.size() - 1));
+  SaveAndLoad(rest);
   std::cout << "survived" << std::endl;
   if (std::getenv("RANKS_TEST_FOLDER")) std::ofstream(SurvivedFile(world.rank()));
   std::_Exit(0);
 }
 
 void Killed() {
-  Fault([] { kill(getpid(), SIGKILL); });
+  Fault(kAtOnce, [] { kill(getpid(), SIGKILL); });
 }
 void Exited() {
-  Fault([] { std::_Exit(7); });
+  Fault(kAtOnce, [] { std::_Exit(7); });
 }
 void Late() {
-  Fault([] { AwaitSurvivors(distributed::rank()); });
+  Fault(kTimeout + kSlack, [] { AwaitSurvivors(distributed::rank()); });
 }
 void Stopped() {
-  Fault([] {
+  Fault(kTimeout + kSlack, [] {
     const pid_t stopped = getpid();
     const int others = distributed::rank();
     if (fork() == 0) {
@@ -430,7 +458,8 @@ void Stopped() {
 
 /// The link to the others is cut in the middle of the step.
 void CutOff() {
-  Fault([] { Check(std::system(std::getenv("CUT")) == 0, "the link is not cut"); });
+  Fault(kTimeout + kSlack,
+        [] { Check(std::system(std::getenv("CUT")) == 0, "the link is not cut"); });
 }
 
 /// An op fails on one rank alone, in the step of the collective or in one that is queued before it.
@@ -461,6 +490,52 @@ void ThrowsIn(bool earlier_step) {
 }
 void Throws() { ThrowsIn(/*earlier_step=*/false); }
 void ThrowsBefore() { ThrowsIn(/*earlier_step=*/true); }
+
+/// A step fails on the last rank alone, behind its collective: the others have made a step more,
+/// and no checkpoint is made of both.
+void UnequalSteps() {
+  Group world = distributed::init();
+  const int bad = world.size() - 1;
+  RegisterCustomCall("fails_late", [](std::span<const HostTensor>, std::string_view) {
+    AwaitSurvivors(distributed::rank());
+    throw std::runtime_error("fails late");
+    return std::vector<HostTensor>();
+  });
+  nn::Linear layer(2, 2);
+  mark_step(true);
+  world.barrier();
+  try {
+    Tensor sum = distributed::all_reduce(ones({2}));
+    if (world.rank() == bad) {
+      CallOp("custom_call",
+             {Any(AnyList{Any(sum)}), Any("fails_late"), Any(""), Any(AnyList{Any("f32[2]")})})
+          .ToList()[0]
+          .ToTensor()
+          .host();
+    }
+    mark_step(true);
+    std::ofstream(SurvivedFile(world.rank()));
+    Kept = distributed::all_reduce(ones({2}));
+    mark_step(true);
+    Check(false, "no error");
+  } catch (const Error&) {
+  }
+  Check(world.steps() == (world.rank() == bad ? 0 : 1), std::to_string(world.steps()) + " steps");
+  Group all = world.survivors();
+  distributed::Checkpoint checkpoint(all);
+  checkpoint.add("layer", *layer);
+  const std::string folder = std::getenv("RANKS_TEST_FOLDER") + std::string("/unequal");
+  try {
+    checkpoint.save(folder);
+    Check(false, "a checkpoint of ranks of different steps");
+  } catch (const ValueError& error) {
+    Check(error.message().find("have not made the same number of steps") != std::string::npos,
+          error.message());
+  }
+  Check(!std::filesystem::exists(folder), "written all the same");
+  all.barrier();
+  std::_Exit(0);
+}
 
 /// An op that takes long to compile.
 std::vector<Tensor> ExpandSlowly(const ExpandCall& call) {
@@ -644,7 +719,7 @@ void MixedDevices() {
   GpuStaged();
 }
 void KilledInNccl() {
-  Fault([] { setenv("NCCL_STAND_IN", "kill", 1); });
+  Fault(kAtOnce, [] { setenv("NCCL_STAND_IN", "kill", 1); });
 }
 
 /// Over MPI a late rank is an error of all, after which there is no other group.
@@ -694,6 +769,7 @@ int main(int, char** argv) {
                                                        {"bits", Bits},
                                                        {"loops", Loops},
                                                        {"wrong_count", WrongCount},
+                                                       {"unequal_steps", UnequalSteps},
                                                        {"wrong_shape", WrongShape},
                                                        {"wrong_order", WrongOrder},
                                                        {"wrong_branch", WrongBranch},
