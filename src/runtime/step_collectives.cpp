@@ -13,6 +13,7 @@
 #include "ir/node_access.h"
 #include "ir/primitives.h"
 #include "ops/primitives/collectives.h"
+#include "runtime/executor.h"
 #include "runtime/walk.h"
 #include "trace/noted_collectives.h"
 
@@ -216,6 +217,31 @@ std::vector<NodePtr> ForgetFailedCollectives() {
     RunWalk(std::span(&value, 1), node->device(), 0, walk);
     return !walk.failed;
   });
+}
+
+void AbandonCollectives() {
+  std::vector<NodePtr> noted;  // goes when the mutex is free
+  ByGroup groups;
+  {
+    std::lock_guard lock(Executor().graph_mutex);
+    noted.swap(NotedCollectives());
+    std::vector<Node*> nodes;
+    for (const NodePtr& node : noted) nodes.push_back(node.get());
+    groups = CollectivesIn(nodes);
+  }
+  if (groups.empty()) return;
+  try {
+    for (DeviceEntry* device : AllDevices()) {
+      if (!RunsHere(*device)) Executor().Drain(*device);
+    }
+    for (const auto& [name, collectives] : groups) {
+      const Collective& first = collectives[0];
+      distributed::FindGroup(name)->Abort("an exception left its step before " +
+                                          WithPlace(first.op->name(), first.location));
+    }
+  } catch (const std::exception& error) {
+    Log(LogLevel::kWarn, "distributed: a step that an exception left: {}", error.what());
+  }
 }
 
 void distributed::shutdown(Location at) {

@@ -491,6 +491,54 @@ void ThrowsIn(bool earlier_step) {
 void Throws() { ThrowsIn(/*earlier_step=*/false); }
 void ThrowsBefore() { ThrowsIn(/*earlier_step=*/true); }
 
+/// An exception leaves a step of the last rank, which lives on: the others hear of it, and all can
+/// go on together.
+void LeavesStep() {
+  Group world = distributed::init();
+  const int bad = world.size() - 1;
+  const double n = world.size();
+  Tensor weight = zeros({3});
+  auto train = [&](const Group& group, bool leaves) {
+    step([&] {
+      weight.add_(distributed::all_reduce(ones({3}), Reduction::kSum, group));
+      if (leaves) throw std::out_of_range("no more data");
+    });
+  };
+  train(world, false);
+  mark_step(true);
+  world.barrier();
+  const auto start = steady_clock::now();
+  bool left = false;
+  try {
+    train(world, world.rank() == bad);
+    mark_step(true);
+    Check(false, "no error");
+  } catch (const distributed::RankError& error) {
+    const std::string text = error.what();
+    Check(steady_clock::now() - start < std::chrono::milliseconds(kAtOnce), "late");
+    Check(world.rank() != bad && error.ranks() == std::vector{bad}, text);
+    Check(text.find("an exception left its step before all_reduce [at ") != text.npos, text);
+  } catch (const std::out_of_range&) {
+    left = true;
+  }
+  Check(left == (world.rank() == bad), "who has left");
+  CheckEqual(weight, std::vector<double>(3, n));
+  Check(world.failed() && world.steps() == 1, "steps " + std::to_string(world.steps()));
+  try {
+    train(world, false);
+    mark_step(true);
+    Check(false, "the group goes on");
+  } catch (const distributed::RankError&) {
+  }
+  Group again = world.survivors();
+  Check(again.size() == world.size(), "all are left");
+  train(again, false);
+  mark_step(true);
+  CheckEqual(weight, std::vector<double>(3, 2 * n));
+  again.barrier();
+  std::_Exit(0);
+}
+
 /// A step fails on the last rank alone, behind its collective: the others have made a step more,
 /// and no checkpoint is made of both.
 void UnequalSteps() {
@@ -769,6 +817,7 @@ int main(int, char** argv) {
                                                        {"bits", Bits},
                                                        {"loops", Loops},
                                                        {"wrong_count", WrongCount},
+                                                       {"leaves_step", LeavesStep},
                                                        {"unequal_steps", UnequalSteps},
                                                        {"wrong_shape", WrongShape},
                                                        {"wrong_order", WrongOrder},

@@ -111,6 +111,7 @@ TEST_P(Faults, OfAKilledRankAreSurvived) { Survive("killed", "has died", kPatien
 TEST_P(Faults, OfARankThatExitsAreSurvived) { Survive("exited", "has died", kPatient); }
 TEST_P(Faults, OfALateRankAreSurvived) { Survive("late", "does not answer", kImpatient); }
 TEST_P(Faults, OfAStoppedRankAreSurvived) { Survive("stopped", "does not answer", kImpatient); }
+TEST_P(Faults, OfARankThatLeavesAStepAreRaised) { Succeed("leaves_step"); }
 TEST_P(Faults, OfUnequalStepsAreRefused) { Succeed("unequal_steps"); }
 TEST_P(Faults, OfARankThatThrowsAreRaised) {
   for (const char* scenario : {"throws", "throws_before"}) {
