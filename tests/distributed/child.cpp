@@ -760,6 +760,20 @@ void GpuStaged() {
   Collectives();
   Check(metrics::CounterValue("cuda::NcclCollectives").value_or(0) == 0, "over NCCL");
 }
+/// Each rank computes on a device of its own as long as there are enough.
+void OwnDevice() {
+  const Device chosen("cuda:0");
+  Group world = distributed::init();
+  const int64_t own = distributed::local_rank() % 2;
+  Tensor x = Own({1});
+  Check(x.device() == Device("cuda:" + std::to_string(own)), x.device().to_string());
+  CheckEqual(distributed::all_reduce(x), {double(world.size())});
+  distributed::shutdown();
+  SetDefaultDevice(chosen);
+  distributed::init();
+  Check(Own({1}).device() == chosen, "another device than the chosen one");
+  distributed::shutdown();
+}
 /// The last rank computes on the CPU.
 void MixedDevices() {
   const int rank = std::atoi(std::getenv("RANK")), size = std::atoi(std::getenv("WORLD_SIZE"));
@@ -819,6 +833,7 @@ int main(int, char** argv) {
                                                        {"wrong_count", WrongCount},
                                                        {"leaves_step", LeavesStep},
                                                        {"unequal_steps", UnequalSteps},
+                                                       {"own_device", OwnDevice},
                                                        {"wrong_shape", WrongShape},
                                                        {"wrong_order", WrongOrder},
                                                        {"wrong_branch", WrongBranch},
