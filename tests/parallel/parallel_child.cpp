@@ -84,6 +84,39 @@ void DataParallelWithDropout() {
       "data parallel");
 }
 
+/// Batches of a loader, a part of each on every rank.
+void DealtBatches() {
+  auto run = [](const Group& group) {
+    nn::Sequential net = Net();
+    distributed::DataParallel parallel(*net, group);
+    optim::Adam optimizer(net->parameters(), {.lr = 0.01});
+    Tensor x = Data({4 * kSteps, 6}, 1), y = sin(sum(x, {1}, true));
+    const int64_t batch = 8 / group.size();
+    data::DataLoader loader(
+        data::ArrayDataset({x.host(), y.host()}),
+        {.batch_size = batch,
+         .sampler = std::make_shared<data::DistributedSampler>(group.rank(), group.size(),
+                                                               /*shuffle=*/true, 7, batch)});
+    std::vector<data::Batch> batches;
+    for (int epoch = 0; epoch < 2; ++epoch) {
+      for (const data::Batch& dealt : loader) batches.push_back(dealt);
+    }
+    return Train(group, [&](int i) {
+      const data::Batch& dealt = batches.at(static_cast<size_t>(i));
+      optimizer.zero_grad();
+      Tensor loss = mse_loss(parallel(dealt[0]), dealt[1]);
+      loss.backward();
+      parallel.reduce_gradients();
+      optimizer.step();
+      return loss;
+    });
+  };
+  const std::vector<double> alone = run(distributed::world());
+  Group world = distributed::init();
+  CheckClose(run(world), alone, kSame, "dealt batches");
+  distributed::shutdown();
+}
+
 /// Gradients of the last layers are sent while others are computed, and the first layers are
 /// computed while others are gathered.
 void Overlapping() {
@@ -631,6 +664,7 @@ void KilledInSave() {
 
 int main(int, char** argv) {
   return RunScenario({{"data_parallel", DataParallelWithDropout},
+                      {"dealt_batches", DealtBatches},
                       {"overlap", Overlapping},
                       {"stage_1", Stage1},
                       {"stage_2", Stage2},

@@ -21,6 +21,7 @@ class ParallelRanks : public ::testing::TestWithParam<int> {
 };
 
 TEST_P(ParallelRanks, DropTheSameOfABatchInParts) { Succeed("data_parallel"); }
+TEST_P(ParallelRanks, DealPartsOfBatches) { Succeed("dealt_batches"); }
 TEST_P(ParallelRanks, SendWhileTheyCompute) { Succeed("overlap"); }
 TEST_P(ParallelRanks, ShareOutOptimizerState) { Succeed("stage_1"); }
 TEST_P(ParallelRanks, ShareOutGradients) { Succeed("stage_2"); }
