@@ -54,7 +54,7 @@ ROUNDS ?= 100
 faults: build  ## ranks that die, hang, throw or disagree, 100 times each (ROUNDS)
 	build/tests/distributed/distributed_tests --gtest_filter='*Faults*:*Divergence*:*WhenOneIsKilled*' --gtest_repeat=$(ROUNDS) \
 	  --gtest_break_on_failure --gtest_brief=1
-	build/tests/parallel/parallel_tests --gtest_filter='*WhenOneIsKilled*' --gtest_repeat=100 --gtest_break_on_failure \
+	build/tests/parallel/parallel_tests --gtest_filter='*WhenOneIsKilled*' --gtest_repeat=$(ROUNDS) --gtest_break_on_failure \
 	  --gtest_brief=1
 
 soak: build  ## random models, sizes, threads, faults and exits for 30 minutes, then 500 exits of each kind at random moments

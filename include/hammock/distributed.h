@@ -101,7 +101,8 @@ HAMMOCK_API bool is_initialized();
 HAMMOCK_API Group world();
 HAMMOCK_API int rank();
 HAMMOCK_API int size();
-/// Among the ranks of this host: which GPU to use.
+/// Among the ranks of this host: which GPU to use, and which one `init` takes where there are
+/// several and the program has not chosen a device.
 HAMMOCK_API int local_rank();
 
 // ---- Collectives. Gradients are those of the sum of all ranks' losses.

@@ -100,13 +100,15 @@ std::vector<int64_t> WeightedRandomSampler::Order(int64_t, int64_t epoch) const 
 }
 
 DistributedSampler::DistributedSampler(int64_t rank, int64_t world, bool shuffle, uint64_t seed,
-                                       Location at)
-    : rank_(rank), world_(world), shuffle_(shuffle), seed_(seed) {
+                                       int64_t batch, Location at)
+    : rank_(rank), world_(world), shuffle_(shuffle), seed_(seed), batch_(batch) {
   LocationScope scope(at);
   if (world < 1 || rank < 0 || rank >= world) {
     Throw(ErrorCode::kValue, "DistributedSampler: rank {} of {}, needs 0 <= rank < world", rank,
           world);
   }
+  if (batch < 1)
+    Throw(ErrorCode::kValue, "DistributedSampler: batch is {}, needs 1 or more", batch);
 }
 
 std::vector<int64_t> DistributedSampler::Order(int64_t size, int64_t epoch) const {
@@ -114,9 +116,10 @@ std::vector<int64_t> DistributedSampler::Order(int64_t size, int64_t epoch) cons
   if (shuffle_) Shuffle(all, seed_, epoch);
   std::vector<int64_t> order;
   if (size == 0) return order;
-  int64_t share = (size + world_ - 1) / world_;
-  for (int64_t i = 0; i < share; ++i) {
-    order.push_back(all[(rank_ + i * world_) % size]);
+  int64_t left = (size + world_ - 1) / world_;  // of each rank
+  for (int64_t begin = 0; left > 0; begin += batch_ * world_, left -= batch_) {
+    const int64_t part = std::min(batch_, left);
+    for (int64_t i = 0; i < part; ++i) order.push_back(all[(begin + rank_ * part + i) % size]);
   }
   return order;
 }

@@ -115,6 +115,7 @@ Group init(const InitOptions& options, Location at) {
                                            std::move(meeting.members), std::move(meeting.store));
     state->Connect();
   }
+  ChooseDevice(environment.local_rank);
   world.state = state;
   world.local_rank = environment.local_rank;
   world.initialized = true;

@@ -181,6 +181,10 @@ std::shared_ptr<Group::State> WorldState();
 void EndWorld();
 void AddGroup(const std::shared_ptr<Group::State>& group);
 
+/// Where the program has not chosen a device, but at most its type, and there are several of it:
+/// new tensors are on the one with this rank's number on its host. Defined in runtime/.
+void ChooseDevice(int local_rank);
+
 /// `distributed.timeout`.
 std::chrono::milliseconds Timeout();
 

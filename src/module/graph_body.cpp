@@ -13,6 +13,7 @@
 #include "ir/graph_sizes.h"
 #include "ir/primitives.h"
 #include "module/module_access.h"
+#include "ops/primitives/collectives.h"
 #include "ops/primitives/module_call.h"
 #include "trace/hooks.h"
 #include "trace/record.h"
@@ -113,6 +114,7 @@ std::vector<Tensor> ReplayNodes(Module& self, const Graph& graph, const std::vec
       LocationScope location(InsideOpenFrames(node.location));
       BakingScope baking(device);
       results = ApplyMulti(*node.op, at, operands, node.attrs);
+      ops::NoteCollectives(*node.op, node.attrs, results);
     }
   }
   std::vector<Tensor> outputs;
@@ -192,6 +194,7 @@ Any RunGraphBody(Module& self, const Method& method, const std::vector<Any>& arg
     LocationScope location(at);
     const Attr attrs[] = {graph};
     outputs = ApplyMulti(ops::kCall, at, inputs, attrs);
+    ops::NoteCollectives(ops::kCall, attrs, outputs);
   }
   return FinishResults(body, inputs, std::move(outputs));
 }

@@ -1,9 +1,11 @@
 #include "hammock/optim/clip.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/throw.h"
 #include "hammock/autograd.h"
+#include "hammock/distributed/shard.h"
 #include "hammock/op_builder.h"
 #include "hammock/ops.h"
 #include "ops/nn/optimizer_updates.h"
@@ -20,6 +22,51 @@ std::vector<Tensor> GradsOf(const std::vector<Tensor>& params) {
   return grads;
 }
 
+/// Norms of gradients of which the same groups have the other parts; no groups: of whole ones.
+struct Norms {
+  std::vector<distributed::Group> groups;
+  std::vector<Tensor> norms;
+};
+
+std::vector<Norms> NormsByGroups(const std::vector<Tensor>& params, double norm_type) {
+  std::vector<Norms> all;
+  for (const Tensor& param : params) {
+    if (!param.grad().defined()) continue;
+    const std::vector<distributed::Group> groups = distributed::groups_of({param});
+    auto found = std::ranges::find_if(all, [&](const Norms& other) {
+      using distributed::Group;
+      return std::ranges::equal(other.groups, groups, {}, &Group::name, &Group::name);
+    });
+    if (found == all.end()) found = all.insert(found, Norms{groups, {}});
+    found->norms.push_back(linalg_vector_norm(param.grad(), norm_type));
+  }
+  return all;
+}
+
+/// The norm of tensors whose norms are given.
+Tensor Joined(const std::vector<Tensor>& norms, double norm_type, Location at) {
+  return linalg_vector_norm(stack(norms, 0, at), norm_type);
+}
+
+/// The norm of the gradients, with the parts that other ranks have.
+Tensor NormOfAll(const std::vector<Tensor>& params, double norm_type, Location at) {
+  std::vector<Tensor> norms;
+  for (const Norms& of : NormsByGroups(params, norm_type)) {
+    if (!of.groups.empty() && !(norm_type > 0)) {
+      Throw<NotSupported>(ErrorCode::kNotSupported,
+                          "clip_grad_norm_: norm_type is {}; of parameters in shards it must be "
+                          "above 0",
+                          norm_type);
+    }
+    norms.push_back(Joined(of.norms, norm_type, at));
+    for (const distributed::Group& group : of.groups) {
+      Tensor of_ranks = distributed::all_gather(norms.back().reshape({1}), 0, group, at);
+      norms.back() = linalg_vector_norm(of_ranks, norm_type);
+    }
+  }
+  return norms.size() == 1 ? norms[0] : Joined(norms, norm_type, at);
+}
+
 }  // namespace
 
 Tensor clip_grad_norm_(const std::vector<Tensor>& params, double max_norm, double norm_type,
@@ -28,9 +75,7 @@ Tensor clip_grad_norm_(const std::vector<Tensor>& params, double max_norm, doubl
   NoGradGuard no_grad;
   std::vector<Tensor> grads = GradsOf(params);
   if (grads.empty()) return tensor(0.0, DType::kF32, Device(), at);
-  std::vector<Tensor> norms;
-  for (const Tensor& grad : grads) norms.push_back(linalg_vector_norm(grad, norm_type));
-  Tensor norm = linalg_vector_norm(stack(norms, 0, at), norm_type);
+  Tensor norm = NormOfAll(params, norm_type, at);
   Tensor scale = clamp(max_norm / (norm + 1e-6), std::nullopt, 1.0);
   for (Tensor& grad : grads) grad.mul_(scale, at);
   return norm;

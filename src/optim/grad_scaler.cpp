@@ -6,6 +6,7 @@
 #include "base/throw.h"
 #include "hammock/autocast.h"
 #include "hammock/autograd.h"
+#include "hammock/distributed/shard.h"
 #include "hammock/ir/node.h"
 #include "hammock/ops.h"
 
@@ -21,6 +22,15 @@ std::vector<Tensor> ValuesOf(const std::vector<Tensor>& tensors) {
 
 bool IsSameValue(const Tensor& a, const Tensor& b) {
   return a.value().node.get() == b.value().node.get() && a.value().index == b.value().index;
+}
+
+/// The largest `found` of all ranks that have shards of the parameters: all of them skip a step, or
+/// none does.
+Tensor FoundOnAnyRank(Tensor found, const std::vector<Tensor>& params, Location at) {
+  for (const distributed::Group& group : distributed::groups_of(params)) {
+    found = distributed::all_reduce(found, distributed::Reduction::kMax, group, at);
+  }
+  return found;
 }
 
 }  // namespace
@@ -67,8 +77,10 @@ void GradScaler::unscale_(Optimizer& optimizer, Location at) {
   NoAutocastGuard no_autocast;
   Tensor inverse = reciprocal(scale_);
   Tensor finite;
+  std::vector<Tensor> params;  // of all groups
   for (int group = 0; group < optimizer.groups(); ++group) {
     for (const Tensor& param : optimizer.params(group)) {
+      params.push_back(param);
       Tensor grad = param.grad();
       if (!grad.defined()) continue;
       if (grad.dtype() == DType::kF16) {
@@ -85,7 +97,7 @@ void GradScaler::unscale_(Optimizer& optimizer, Location at) {
   if (!finite.defined()) {
     Throw(ErrorCode::kValue, "GradScaler: no parameter of the optimiser has a gradient");
   }
-  entry.found_inf = logical_not(finite).to(DType::kF32);
+  entry.found_inf = FoundOnAnyRank(logical_not(finite).to(DType::kF32), params, at);
   entry.unscaled = true;
 }
 

@@ -8,6 +8,7 @@
 
 #include "base/location_scope.h"
 #include "base/throw.h"
+#include "distributed/group.h"
 #include "hammock/autograd.h"
 #include "hammock/executor.h"
 #include "hammock/ops.h"
@@ -129,6 +130,16 @@ void Checkpoint::add(const std::string& name, int64_t& number, Location at) {
 Checkpoint::Entries Checkpoint::Collect() const {
   Entries entries;
   for (const Part& part : parts_) part.collect(entries);
+  for (const auto& [name, entry] : entries) {
+    if (!entry.shard || entry.shard->groups.size() < 2) continue;
+    // Where it lies in the whole of the outer shards is not noted.
+    const std::string& inner = entry.shard->groups[0];
+    if (group_.size() <= FindGroup(inner)->size()) continue;
+    Throw<NotSupported>(ErrorCode::kNotSupported,
+                        "checkpoint: '{}' is a shard of a shard; save it by group '{}', in a "
+                        "folder for each of the outer shards",
+                        name, inner);
+  }
   return entries;
 }
 

@@ -1,11 +1,13 @@
 #include "hammock/distributed/shard.h"
 
+#include <algorithm>
 #include <map>
 #include <mutex>
 
 #include "base/location_scope.h"
 #include "base/never_destroyed.h"
 #include "base/throw.h"
+#include "distributed/group.h"
 #include "hammock/ops.h"
 
 namespace hammock::distributed {
@@ -31,14 +33,14 @@ Shard Shard::Along(const Dims& whole, int64_t dim, const Group& group, Location 
     Throw(ErrorCode::kShapeMismatch, "{} cannot be cut into {} equal parts along dim {}",
           ToString(whole), group.size(), dim);
   }
-  Shard shard{whole, Dims::Filled(whole.size(), 0)};
+  Shard shard{whole, Dims::Filled(whole.size(), 0), false, {group.name()}};
   shard.start[d] = group.rank() * (whole[d] / group.size());
   return shard;
 }
 
 Shard Shard::Flat(const Dims& whole, const Group& group) {
   const int64_t count = Shape(DType::kU8, whole).numel();
-  return {whole, Dims{group.rank() * FlatPart(count, group)}, true};
+  return {whole, Dims{group.rank() * FlatPart(count, group)}, true, {group.name()}};
 }
 
 Tensor Shard::Of(const Tensor& tensor, int64_t count, const Dims& sizes) const {
@@ -65,6 +67,22 @@ std::optional<Shard> shard_of(const Tensor& tensor) {
   std::lock_guard lock(shards.mutex);
   auto found = shards.by_tensor.find(tensor.id());
   return found == shards.by_tensor.end() ? std::nullopt : std::optional(found->second);
+}
+
+std::vector<Group> groups_of(const std::vector<Tensor>& tensors) {
+  std::vector<std::string> names;
+  for (const Tensor& tensor : tensors) {
+    const std::optional<Shard> shard = shard_of(tensor);
+    if (!shard) continue;
+    for (const std::string& name : shard->groups) {
+      if (std::ranges::find(names, name) == names.end()) names.push_back(name);
+    }
+  }
+  std::vector<Group> groups;
+  for (const std::string& name : names) {
+    if (const auto group = FindGroup(name); group->size() > 1) groups.emplace_back(group);
+  }
+  return groups;
 }
 
 int64_t FlatPart(int64_t count, const Group& group) {

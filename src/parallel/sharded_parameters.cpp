@@ -34,6 +34,19 @@ Tensor PartOf(const Tensor& whole, const Group& group) {
   return Shard::Flat(whole.sizes(), group).Of(whole, count, {count}).clone();
 }
 
+/// The names of the groups that have the other parts of a part.
+std::vector<std::string> GroupsOf(const Tensor& tensor) {
+  const std::optional<Shard> shard = shard_of(tensor);
+  return shard ? shard->groups : std::vector<std::string>();
+}
+
+/// A shard of a tensor that may be a part itself.
+Shard PartOfPart(const Tensor& tensor, Shard shard) {
+  const std::vector<std::string> outer = GroupsOf(tensor);
+  shard.groups.insert(shard.groups.end(), outer.begin(), outer.end());
+  return shard;
+}
+
 /// Registers `shards.name` in place of the parameter.
 void Replace(Module& module, const std::string& name, const Tensor& part, const Dims& sizes,
              bool trained, const std::string& group) {
@@ -67,7 +80,7 @@ void fully_shard(Module& module, const Group& group, Location at) {
         NoGradGuard no_grad;
         part = PartOf(broadcast(whole, 0, group), group);
         if (whole.requires_grad()) part.requires_grad_();
-        set_shard(part, Shard::Flat(whole.sizes(), group));
+        set_shard(part, PartOfPart(whole, Shard::Flat(whole.sizes(), group)));
         done.push_back({whole, part});
       }
       Replace(*owner, name, part, whole.sizes(), whole.requires_grad(), group.name());
@@ -95,6 +108,12 @@ Tensor Flattened(const std::vector<Tensor>& tensors, const Group& group) {
   return flat.size() == 1 ? flat[0] : cat(flat);
 }
 
+Tensor OwnPart(const std::vector<Tensor>& tensors, const Group& group) {
+  Tensor flat = Flattened(tensors, group);
+  const int64_t part = flat.numel() / group.size();
+  return flat.narrow(0, group.rank() * part, part);
+}
+
 }  // namespace
 
 ShardedOptimizer::ShardedOptimizer(std::vector<Tensor> parameters, int stage, const Group& group,
@@ -111,7 +130,8 @@ ShardedOptimizer::ShardedOptimizer(std::vector<Tensor> parameters, int stage, co
     const int64_t size = parameter.shape().bytes();
     const bool joins = !buckets_.empty() && bytes + size <= most &&
                        buckets_.back().parameters[0].dtype() == parameter.dtype() &&
-                       buckets_.back().parameters[0].device() == parameter.device();
+                       buckets_.back().parameters[0].device() == parameter.device() &&
+                       GroupsOf(buckets_.back().parameters[0]) == GroupsOf(parameter);
     if (!joins) {
       buckets_.push_back({});
       bytes = 0;
@@ -123,10 +143,8 @@ ShardedOptimizer::ShardedOptimizer(std::vector<Tensor> parameters, int stage, co
   NoGradGuard no_grad;
   for (Bucket& bucket : buckets_) {
     for (Tensor& parameter : bucket.parameters) parameter.copy_(broadcast(parameter, 0, group_));
-    Tensor flat = Flattened(bucket.parameters, group_);
-    const int64_t part = flat.numel() / group_.size();
-    bucket.part = flat.narrow(0, group_.rank() * part, part).clone().requires_grad_();
-    set_shard(bucket.part, Shard::Flat({bucket.count}, group_));
+    bucket.part = OwnPart(bucket.parameters, group_).clone().requires_grad_();
+    set_shard(bucket.part, PartOfPart(bucket.parameters[0], Shard::Flat({bucket.count}, group_)));
   }
 }
 
@@ -155,6 +173,7 @@ void ShardedOptimizer::reduce_gradients(Location at) {
       Throw(ErrorCode::kValue, "ShardedOptimizer: a parameter {} has no gradient",
             parameter.shape().to_string());
     }
+    bucket->part.copy_(OwnPart(bucket->parameters, group_));  // they may have been loaded
     Tensor flat = Flattened(gradients, group_);
     if (stage_ == 2) {
       bucket->part.set_grad(reduce_scatter(flat, Reduction::kMean, 0, group_));

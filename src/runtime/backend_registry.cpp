@@ -12,6 +12,7 @@
 #include "base/nearest.h"
 #include "base/never_destroyed.h"
 #include "base/throw.h"
+#include "distributed/group.h"
 #include "hammock/config.h"
 #include "hammock/metrics.h"
 #include "runtime/backend_calls.h"
@@ -294,6 +295,19 @@ std::ostream& operator<<(std::ostream& os, const Device& device) {
 }
 
 void SetDefaultDevice(const Device& device) { registry().default_device = device.id(); }
+
+void distributed::ChooseDevice(int local_rank) {
+  const bool has_ordinal = config::Get<config::kDevice>().find(':') != std::string::npos;
+  if (local_rank == 0 || has_ordinal || registry().default_device.load() != kNoDevice) return;
+  const std::string type = Device().type();
+  std::vector<std::string> names;
+  for (const DeviceEntry* entry : AllDevices()) {
+    if (entry->type == type) names.push_back(entry->name());
+  }
+  if (names.size() > 1) {
+    config::Set<config::kDevice>(names[static_cast<size_t>(local_rank) % names.size()]);
+  }
+}
 
 std::vector<Device> Devices() {
   std::vector<Device> all;

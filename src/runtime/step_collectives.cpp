@@ -13,6 +13,7 @@
 #include "ir/node_access.h"
 #include "ir/primitives.h"
 #include "ops/primitives/collectives.h"
+#include "runtime/executor.h"
 #include "runtime/walk.h"
 #include "trace/noted_collectives.h"
 
@@ -28,6 +29,7 @@ struct Collective {
   std::vector<Attr> attrs;
   std::vector<Shape> types;
   LocationId location;
+  std::string loops = {};  // around it: " in loop count=3"
 };
 
 std::string WithPlace(std::string text, LocationId location) {
@@ -41,18 +43,18 @@ std::string TypesText(const std::vector<Shape>& types) {
   return text;
 }
 
-/// "all_reduce reduction=sum group=world size=4 f32[8] [at train.cpp:7]"
+/// "all_reduce reduction=sum group=world size=4 f32[8] in loop count=3 [at train.cpp:7]"
 std::string TextOf(const Collective& collective) {
   std::string text = collective.op->name();
   for (size_t i = 0; i < collective.attrs.size(); ++i) {
     text += fmt::format(" {}={}", collective.op->info().AttributeName(static_cast<int>(i)),
                         collective.attrs[i].to_string());
   }
-  return WithPlace(text + TypesText(collective.types), collective.location);
+  return WithPlace(text + TypesText(collective.types) + collective.loops, collective.location);
 }
 
 Hash128 HashOfCollective(const Collective& collective) {
-  Hash128 hash = HashString(collective.op->name());
+  Hash128 hash = HashString(collective.op->name() + collective.loops);
   std::vector<uint64_t> words;
   for (const Attr& attr : collective.attrs) attr.AppendBytes(words);
   for (uint64_t word : words) hash = Combine(hash, word);
@@ -67,25 +69,31 @@ void Add(ByGroup& groups, Collective collective) {
   groups[collective.attrs[static_cast<size_t>(at)].str()].push_back(std::move(collective));
 }
 
-void AddAll(ByGroup& groups, const Graph& graph) {
+void AddAll(ByGroup& groups, const Graph& graph, const std::string& loops = "");
+
+/// The collectives in the bodies of a node. How often a loop runs them is a part of what ranks do.
+void AddBodies(ByGroup& groups, const OpDef& op, std::span<const Attr> attrs, std::string loops) {
+  if (&op == &ops::kLoop) loops += fmt::format(" in loop count={}", attrs[1].to_string());
+  for (const Attr& attr : attrs) {
+    if (attr.kind() == Attr::Kind::kGraph) AddAll(groups, attr.graph(), loops);
+  }
+}
+
+void AddAll(ByGroup& groups, const Graph& graph, const std::string& loops) {
   for (const GraphNode& node : graph.nodes()) {
-    for (const Attr& attr : node.attrs) {
-      if (attr.kind() == Attr::Kind::kGraph) AddAll(groups, attr.graph());
-    }
+    AddBodies(groups, *node.op, node.attrs, loops);
     if (IsCollective(*node.op)) {
-      Add(groups, {node.op, node.attrs, node.types, node.location});
+      Add(groups, {node.op, node.attrs, node.types, node.location, loops});
     }
   }
 }
 
-ByGroup CollectivesIn(const CompiledStep& compiled, std::span<Node* const> nodes) {
+ByGroup CollectivesIn(std::span<Node* const> nodes) {
   ByGroup groups;
-  if (nodes.empty()) AddAll(groups, compiled.traced);
   for (const Node* node : nodes) {
-    for (const Attr& attr : node->attrs()) {
-      if (attr.kind() == Attr::Kind::kGraph) AddAll(groups, attr.graph());
-    }
-    if (node->IsLeaf() || !IsCollective(node->op()) || IsAvailable(*node)) continue;
+    if (node->IsLeaf() || IsAvailable(*node)) continue;
+    AddBodies(groups, node->op(), node->attrs(), "");
+    if (!IsCollective(node->op())) continue;
     std::vector<Shape> types;
     for (int i = 0; i < node->num_outputs(); ++i) types.push_back(node->shape(i));
     Add(groups, {&node->op(),
@@ -137,7 +145,8 @@ OperationText TextOfStep(const std::vector<Collective>& collectives,
 std::shared_ptr<distributed::StepAgreements> BeginAgreements(const CompiledStepPtr& compiled,
                                                              std::span<Node* const> nodes) {
   if (!compiled->ordered) return nullptr;
-  ByGroup groups = CollectivesIn(*compiled, nodes);
+  ByGroup groups = CollectivesIn(nodes);
+  if (nodes.empty()) AddAll(groups, compiled->traced);
   if (groups.empty()) return nullptr;
   auto agreements = std::make_shared<distributed::StepAgreements>();
   const std::string device = DeviceOfCollectives(*compiled);
@@ -208,6 +217,31 @@ std::vector<NodePtr> ForgetFailedCollectives() {
     RunWalk(std::span(&value, 1), node->device(), 0, walk);
     return !walk.failed;
   });
+}
+
+void AbandonCollectives() {
+  std::vector<NodePtr> noted;  // goes when the mutex is free
+  ByGroup groups;
+  {
+    std::lock_guard lock(Executor().graph_mutex);
+    noted.swap(NotedCollectives());
+    std::vector<Node*> nodes;
+    for (const NodePtr& node : noted) nodes.push_back(node.get());
+    groups = CollectivesIn(nodes);
+  }
+  if (groups.empty()) return;
+  try {
+    for (DeviceEntry* device : AllDevices()) {
+      if (!RunsHere(*device)) Executor().Drain(*device);
+    }
+    for (const auto& [name, collectives] : groups) {
+      const Collective& first = collectives[0];
+      distributed::FindGroup(name)->Abort("an exception left its step before " +
+                                          WithPlace(first.op->name(), first.location));
+    }
+  } catch (const std::exception& error) {
+    Log(LogLevel::kWarn, "distributed: a step that an exception left: {}", error.what());
+  }
 }
 
 void distributed::shutdown(Location at) {

@@ -36,4 +36,9 @@ std::vector<Node*> CollectivesOf(std::span<const Value> roots, DeviceId device, 
 /// The same for those that depend on a value that has failed: no step can run them.
 [[nodiscard]] std::vector<NodePtr> ForgetFailedCollectives();
 
+/// An exception has left a step of this thread: no step will run the collectives that it has
+/// noted, in which other ranks wait. Their groups end, so that all ranks hear of it, when the steps
+/// before have ended.
+void AbandonCollectives();
+
 }  // namespace hammock

@@ -21,6 +21,7 @@
 #include "runtime/executor.h"
 #include "runtime/saved_step.h"
 #include "runtime/settle_units.h"
+#include "runtime/step_collectives.h"
 #include "trace/hooks.h"
 #include "trace/record.h"
 
@@ -183,7 +184,10 @@ void StepScope::Mark(Location at) {
 }
 
 void StepScope::Abandon() {
-  if (ThreadContext& context = Context(); context.step_depth == 1) Executor().UndoOpenUnit(context);
+  ThreadContext& context = Context();
+  if (context.step_depth != 1) return;
+  Executor().UndoOpenUnit(context);
+  AbandonCollectives();
 }
 
 void LazyGraphExecutor::WaitDeviceOps(std::span<const Device> devices, Location at) {

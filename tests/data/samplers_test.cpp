@@ -59,7 +59,18 @@ TEST(DistributedSampler, SharesAreDisjointAndEquallyLong) {
     seen.insert(share.begin(), share.end());
   }
   EXPECT_EQ(std::set<int64_t>(seen.begin(), seen.end()).size(), 10u);
+  EXPECT_EQ(DistributedSampler(1, 3, false, 0).Order(10, 0), (Order{1, 4, 7, 0}));
   EXPECT_THROW_MESSAGE(DistributedSampler(3, 3, true, 9), ValueError, "rank 3 of 3");
+}
+
+TEST(DistributedSampler, DealsPartsOfBatches) {
+  EXPECT_EQ(DistributedSampler(0, 2, false, 0, 2).Order(11, 0), (Order{0, 1, 4, 5, 8, 9}));
+  EXPECT_EQ(DistributedSampler(1, 2, false, 0, 2).Order(11, 0), (Order{2, 3, 6, 7, 10, 0}));
+  // The last batch is smaller.
+  EXPECT_EQ(DistributedSampler(0, 2, false, 0, 4).Order(10, 0), (Order{0, 1, 2, 3, 8}));
+  EXPECT_EQ(DistributedSampler(1, 2, false, 0, 4).Order(10, 0), (Order{4, 5, 6, 7, 9}));
+  EXPECT_EQ(DistributedSampler(0, 1, true, 9, 4).Order(10, 3), RandomSampler(9).Order(10, 3));
+  EXPECT_THROW_MESSAGE(DistributedSampler(0, 1, true, 9, 0), ValueError, "batch is 0");
 }
 
 TEST(SubsetRandomSampler, StaysInItsSubset) {

@@ -1,6 +1,10 @@
 // One rank of a program that distributed_test.cpp starts: distributed_child SCENARIO.
 
+#include <hammock/boxing.h>
+#include <hammock/control.h>
+#include <hammock/custom_call.h>
 #include <hammock/distributed.h>
+#include <hammock/distributed/checkpoint.h>
 #include <hammock/distributed/data_parallel.h>
 #include <hammock/hammock.h>
 #include <hammock/op_builder.h>
@@ -221,6 +225,52 @@ void Order() {
   distributed::shutdown();
 }
 
+/// `count` times: the sum of all ranks' values.
+Tensor SumsInLoop(const Tensor& x, int64_t count) {
+  return for_loop(count,
+                  [](const std::vector<Tensor>& in) -> std::vector<Tensor> {
+                    return {distributed::all_reduce(in[1])};
+                  },
+                  {x})[0];
+}
+
+/// Collectives of a loop run as often as the loop does, in the order of recording.
+void Loops() {
+  Group world = distributed::init();
+  const double n = world.size();
+  Tensor x = Own({1}).requires_grad_(), y = SumsInLoop(x, 3);
+  CheckEqual(y, {n * n * n});
+  CheckEqual(hammock::grad({hammock::sum(y)}, {x})[0], {n * n * n});
+  for (int round = 0; round < 2; ++round) {
+    Tensor dropped = SumsInLoop(Own({1}), 2), other = distributed::all_reduce(Own({2}));
+    Tensor both = SumsInLoop(distributed::all_reduce(Own({1, 3})), 2);
+    if (world.rank() == 1) dropped = Tensor();  // others wait for it all the same
+    mark_step();
+    if (world.rank() == 0) CheckEqual(both + dropped, {n * n * n + n * n, 3 * n * n * n + n * n});
+    CheckEqual(other, {2 * n});
+  }
+  auto refused = [](const std::function<void()>& record) {
+    try {
+      record();
+    } catch (const NotSupported& error) {
+      const std::string text = error.what();
+      Check(text.find("has all_reduce, in which ranks would wait") != text.npos, text);
+      return;
+    }
+    Check(false, "not refused");
+  };
+  auto summed = [](const std::vector<Tensor>& in) -> std::vector<Tensor> {
+    return {distributed::all_reduce(in[0])};
+  };
+  auto same = [](const std::vector<Tensor>& in) { return in; };
+  refused([&] { cond(ones({}) > 0.0, same, summed, {Own({1})}); });
+  refused([&] {
+    while_loop([](const std::vector<Tensor>& in) -> std::vector<Tensor> { return {in[0] < 9.0}; },
+               summed, {Own({1})});
+  });
+  distributed::shutdown();
+}
+
 /// The same bits in every run and however tensors are cut.
 void Bits() {
   Group world = distributed::init();
@@ -282,6 +332,9 @@ void WrongReduction() {
         distributed::all_reduce(ones({4}), world.rank() == 1 ? Reduction::kMean : Reduction::kSum);
   });
 }
+void WrongCount() {
+  Diverge([](Group& world) { Kept = SumsInLoop(ones({4}), world.rank() == 1 ? 3 : 2); });
+}
 /// Options that decide what is sent.
 void WrongConfig() {
   Diverge([](Group& world) {
@@ -308,9 +361,30 @@ void AwaitSurvivors(int count) {
   }
 }
 
-/// The last rank misbehaves in a step; the others get the right error, have their values from
-/// before it, and go on without it.
-void Fault(const std::function<void()>& misbehave) {
+/// A checkpoint of what all ranks of a group have.
+void SaveAndLoad(const Group& group) {
+  const char* folder = std::getenv("RANKS_TEST_FOLDER");
+  if (!folder) return;
+  nn::Linear layer(2, 2);
+  distributed::Checkpoint checkpoint(group);
+  checkpoint.add("layer", *layer);
+  const std::vector<double> saved = Values(layer->weight);
+  checkpoint.save(folder + std::string("/after"));
+  {
+    NoGradGuard no_grad;
+    layer->weight.fill_(Scalar(7.0));
+  }
+  Check(checkpoint.load(folder + std::string("/after")) == group.steps(), "steps of a checkpoint");
+  CheckClose(Values(layer->weight), saved, 0, "a checkpoint of the survivors");
+}
+
+/// A rank that has gone is noticed at once, one that does not answer by the time limit, in which
+/// 2 s are for a machine that does other things too.
+constexpr int64_t kAtOnce = 5000, kSlack = 2000;
+
+/// The last rank misbehaves in a step; the others get the right error in so many milliseconds, have
+/// their values from before it, and go on without it.
+void Fault(int64_t most_ms, const std::function<void()>& misbehave) {
   // The short time limit is that of the fault alone: ranks may be slow to start and to connect.
   config::Set("distributed.timeout", kPatient);
   Group world = distributed::init();
@@ -338,8 +412,11 @@ void Fault(const std::function<void()>& misbehave) {
         std::chrono::duration_cast<std::chrono::milliseconds>(steady_clock::now() - start).count();
     std::cout << "rank error after " << ms << " ms: " << error.what() << std::endl;
     if (world.rank() != bad) {
-      Check(ms < 2 * kTimeout, "later than the time limit");
+      Check(ms < most_ms, "after " + std::to_string(ms) + " ms");
       Check(error.ranks() == std::vector{bad}, "another rank is named");
+      const std::string text = error.what();
+      const size_t waited = text.find("waited in all_reduce [at ");
+      Check(waited != text.npos && text.find("child.cpp:", waited) != text.npos, text);
     }
   }
   Check(raised, "no error");
@@ -351,22 +428,23 @@ void Fault(const std::function<void()>& misbehave) {
   Check(rest.size() == world.size() - 1, "survivors");
   train(rest, false);
   CheckEqual(weight, std::vector<double>(3, 4.0 * world.size() - 1));
+  SaveAndLoad(rest);
   std::cout << "survived" << std::endl;
   if (std::getenv("RANKS_TEST_FOLDER")) std::ofstream(SurvivedFile(world.rank()));
   std::_Exit(0);
 }
 
 void Killed() {
-  Fault([] { kill(getpid(), SIGKILL); });
+  Fault(kAtOnce, [] { kill(getpid(), SIGKILL); });
 }
 void Exited() {
-  Fault([] { std::_Exit(7); });
+  Fault(kAtOnce, [] { std::_Exit(7); });
 }
 void Late() {
-  Fault([] { AwaitSurvivors(distributed::rank()); });
+  Fault(kTimeout + kSlack, [] { AwaitSurvivors(distributed::rank()); });
 }
 void Stopped() {
-  Fault([] {
+  Fault(kTimeout + kSlack, [] {
     const pid_t stopped = getpid();
     const int others = distributed::rank();
     if (fork() == 0) {
@@ -380,7 +458,8 @@ void Stopped() {
 
 /// The link to the others is cut in the middle of the step.
 void CutOff() {
-  Fault([] { Check(std::system(std::getenv("CUT")) == 0, "the link is not cut"); });
+  Fault(kTimeout + kSlack,
+        [] { Check(std::system(std::getenv("CUT")) == 0, "the link is not cut"); });
 }
 
 /// An op fails on one rank alone, in the step of the collective or in one that is queued before it.
@@ -411,6 +490,100 @@ void ThrowsIn(bool earlier_step) {
 }
 void Throws() { ThrowsIn(/*earlier_step=*/false); }
 void ThrowsBefore() { ThrowsIn(/*earlier_step=*/true); }
+
+/// An exception leaves a step of the last rank, which lives on: the others hear of it, and all can
+/// go on together.
+void LeavesStep() {
+  Group world = distributed::init();
+  const int bad = world.size() - 1;
+  const double n = world.size();
+  Tensor weight = zeros({3});
+  auto train = [&](const Group& group, bool leaves) {
+    step([&] {
+      weight.add_(distributed::all_reduce(ones({3}), Reduction::kSum, group));
+      if (leaves) throw std::out_of_range("no more data");
+    });
+  };
+  train(world, false);
+  mark_step(true);
+  world.barrier();
+  const auto start = steady_clock::now();
+  bool left = false;
+  try {
+    train(world, world.rank() == bad);
+    mark_step(true);
+    Check(false, "no error");
+  } catch (const distributed::RankError& error) {
+    const std::string text = error.what();
+    Check(steady_clock::now() - start < std::chrono::milliseconds(kAtOnce), "late");
+    Check(world.rank() != bad && error.ranks() == std::vector{bad}, text);
+    Check(text.find("an exception left its step before all_reduce [at ") != text.npos, text);
+  } catch (const std::out_of_range&) {
+    left = true;
+  }
+  Check(left == (world.rank() == bad), "who has left");
+  CheckEqual(weight, std::vector<double>(3, n));
+  Check(world.failed() && world.steps() == 1, "steps " + std::to_string(world.steps()));
+  try {
+    train(world, false);
+    mark_step(true);
+    Check(false, "the group goes on");
+  } catch (const distributed::RankError&) {
+  }
+  Group again = world.survivors();
+  Check(again.size() == world.size(), "all are left");
+  train(again, false);
+  mark_step(true);
+  CheckEqual(weight, std::vector<double>(3, 2 * n));
+  again.barrier();
+  std::_Exit(0);
+}
+
+/// A step fails on the last rank alone, behind its collective: the others have made a step more,
+/// and no checkpoint is made of both.
+void UnequalSteps() {
+  Group world = distributed::init();
+  const int bad = world.size() - 1;
+  RegisterCustomCall("fails_late", [](std::span<const HostTensor>, std::string_view) {
+    AwaitSurvivors(distributed::rank());
+    throw std::runtime_error("fails late");
+    return std::vector<HostTensor>();
+  });
+  nn::Linear layer(2, 2);
+  mark_step(true);
+  world.barrier();
+  try {
+    Tensor sum = distributed::all_reduce(ones({2}));
+    if (world.rank() == bad) {
+      CallOp("custom_call",
+             {Any(AnyList{Any(sum)}), Any("fails_late"), Any(""), Any(AnyList{Any("f32[2]")})})
+          .ToList()[0]
+          .ToTensor()
+          .host();
+    }
+    mark_step(true);
+    std::ofstream(SurvivedFile(world.rank()));
+    Kept = distributed::all_reduce(ones({2}));
+    mark_step(true);
+    Check(false, "no error");
+  } catch (const Error&) {
+  }
+  Check(world.steps() == (world.rank() == bad ? 0 : 1), std::to_string(world.steps()) + " steps");
+  Group all = world.survivors();
+  distributed::Checkpoint checkpoint(all);
+  checkpoint.add("layer", *layer);
+  const std::string folder = std::getenv("RANKS_TEST_FOLDER") + std::string("/unequal");
+  try {
+    checkpoint.save(folder);
+    Check(false, "a checkpoint of ranks of different steps");
+  } catch (const ValueError& error) {
+    Check(error.message().find("have not made the same number of steps") != std::string::npos,
+          error.message());
+  }
+  Check(!std::filesystem::exists(folder), "written all the same");
+  all.barrier();
+  std::_Exit(0);
+}
 
 /// An op that takes long to compile.
 std::vector<Tensor> ExpandSlowly(const ExpandCall& call) {
@@ -587,6 +760,20 @@ void GpuStaged() {
   Collectives();
   Check(metrics::CounterValue("cuda::NcclCollectives").value_or(0) == 0, "over NCCL");
 }
+/// Each rank computes on a device of its own as long as there are enough.
+void OwnDevice() {
+  const Device chosen("cuda:0");
+  Group world = distributed::init();
+  const int64_t own = distributed::local_rank() % 2;
+  Tensor x = Own({1});
+  Check(x.device() == Device("cuda:" + std::to_string(own)), x.device().to_string());
+  CheckEqual(distributed::all_reduce(x), {double(world.size())});
+  distributed::shutdown();
+  SetDefaultDevice(chosen);
+  distributed::init();
+  Check(Own({1}).device() == chosen, "another device than the chosen one");
+  distributed::shutdown();
+}
 /// The last rank computes on the CPU.
 void MixedDevices() {
   const int rank = std::atoi(std::getenv("RANK")), size = std::atoi(std::getenv("WORLD_SIZE"));
@@ -594,7 +781,7 @@ void MixedDevices() {
   GpuStaged();
 }
 void KilledInNccl() {
-  Fault([] { setenv("NCCL_STAND_IN", "kill", 1); });
+  Fault(kAtOnce, [] { setenv("NCCL_STAND_IN", "kill", 1); });
 }
 
 /// Over MPI a late rank is an error of all, after which there is no other group.
@@ -642,6 +829,11 @@ int main(int, char** argv) {
                                                        {"groups", Groups},
                                                        {"order", Order},
                                                        {"bits", Bits},
+                                                       {"loops", Loops},
+                                                       {"wrong_count", WrongCount},
+                                                       {"leaves_step", LeavesStep},
+                                                       {"unequal_steps", UnequalSteps},
+                                                       {"own_device", OwnDevice},
                                                        {"wrong_shape", WrongShape},
                                                        {"wrong_order", WrongOrder},
                                                        {"wrong_branch", WrongBranch},

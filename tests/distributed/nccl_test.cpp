@@ -18,9 +18,11 @@ class Gpus : public ::testing::Test {
   }
   /// `asked` is NCCL_STAND_IN.
   std::vector<ChildResult> Run(int ranks, const std::string& scenario,
-                               const std::string& asked = "", int timeout_ms = 60000) {
+                               const std::string& asked = "", int timeout_ms = 60000,
+                               int devices = 0) {
     return RunRanks(ranks,
                     {"/usr/bin/env", "HAMMOCK_DEVICE=cuda", "HAMMOCK_CUDA_EMULATE=g++",
+                     "HAMMOCK_CUDA_VIRTUAL_DEVICES=" + std::to_string(devices),
                      "HAMMOCK_CUDA_NCCL=" HAMMOCK_NCCL_STAND_IN, "NCCL_STAND_IN=" + asked,
                      HAMMOCK_DISTRIBUTED_CHILD, scenario},
                     timeout_ms);
@@ -39,6 +41,11 @@ TEST_F(Gpus, MergeThroughTheHostWhereNcclCannotConnectThem) {
 }
 TEST_F(Gpus, TrainAsOneRankWithTheWholeBatch) { Succeed(2, "training"); }
 TEST_F(Gpus, GoThroughTheHostWhereNcclCannotConnectThem) { Succeed(2, "gpu_staged", "refuse"); }
+TEST_F(Gpus, TakeOneEachOfSeveral) {
+  for (const ChildResult& result : Run(3, "own_device", "refuse", 60000, /*devices=*/2)) {
+    EXPECT_TRUE(Succeeded(result));
+  }
+}
 TEST_F(Gpus, GoThroughTheHostWhereOneRankHasNone) { Succeed(2, "mixed_devices"); }
 TEST_F(Gpus, HaveTheBitsOfOtherDevices) {
   std::string bits;

@@ -31,6 +31,7 @@ TEST_P(Ranks, SendAllSizesAndDTypes) { Succeed("sizes"); }
 TEST_P(Ranks, HaveGradients) { Succeed("gradients"); }
 TEST_P(Ranks, FormGroups) { Succeed("groups"); }
 TEST_P(Ranks, MayKeepAndReadDifferentValues) { Succeed("order"); }
+TEST_P(Ranks, RunCollectivesOfLoops) { Succeed("loops"); }
 TEST_P(Ranks, ReduceManyTensorsInBuckets) { Succeed("buckets"); }
 TEST_P(Ranks, MergeCollectivesThatFollowEachOther) { Succeed("merges"); }
 TEST_P(Ranks, ReplayCapturedGraphs) { Succeed("captured"); }
@@ -81,6 +82,10 @@ TEST_P(Divergence, OfBranchesNamesTheFirstOp) {
 TEST_P(Divergence, OfReductions) {
   Diverge("wrong_reduction", {"rank 1: all_reduce reduction=\"mean\""});
 }
+TEST_P(Divergence, OfLoopCounts) {
+  Diverge("wrong_count", {"first collective", "rank 1: all_reduce", "in loop count=3 [at",
+                          "child.cpp:", "in loop count=2 [at", "child.cpp:"});
+}
 TEST_P(Divergence, OfOptions) {
   Diverge("wrong_config", {"rank 1: all_reduce", "f32[4]", "f32[6]"});
 }
@@ -106,6 +111,8 @@ TEST_P(Faults, OfAKilledRankAreSurvived) { Survive("killed", "has died", kPatien
 TEST_P(Faults, OfARankThatExitsAreSurvived) { Survive("exited", "has died", kPatient); }
 TEST_P(Faults, OfALateRankAreSurvived) { Survive("late", "does not answer", kImpatient); }
 TEST_P(Faults, OfAStoppedRankAreSurvived) { Survive("stopped", "does not answer", kImpatient); }
+TEST_P(Faults, OfARankThatLeavesAStepAreRaised) { Succeed("leaves_step"); }
+TEST_P(Faults, OfUnequalStepsAreRefused) { Succeed("unequal_steps"); }
 TEST_P(Faults, OfARankThatThrowsAreRaised) {
   for (const char* scenario : {"throws", "throws_before"}) {
     for (const ChildResult& result : Run(scenario)) EXPECT_TRUE(Succeeded(result)) << scenario;

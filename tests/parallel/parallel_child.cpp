@@ -84,6 +84,39 @@ void DataParallelWithDropout() {
       "data parallel");
 }
 
+/// Batches of a loader, a part of each on every rank.
+void DealtBatches() {
+  auto run = [](const Group& group) {
+    nn::Sequential net = Net();
+    distributed::DataParallel parallel(*net, group);
+    optim::Adam optimizer(net->parameters(), {.lr = 0.01});
+    Tensor x = Data({4 * kSteps, 6}, 1), y = sin(sum(x, {1}, true));
+    const int64_t batch = 8 / group.size();
+    data::DataLoader loader(
+        data::ArrayDataset({x.host(), y.host()}),
+        {.batch_size = batch,
+         .sampler = std::make_shared<data::DistributedSampler>(group.rank(), group.size(),
+                                                               /*shuffle=*/true, 7, batch)});
+    std::vector<data::Batch> batches;
+    for (int epoch = 0; epoch < 2; ++epoch) {
+      for (const data::Batch& dealt : loader) batches.push_back(dealt);
+    }
+    return Train(group, [&](int i) {
+      const data::Batch& dealt = batches.at(static_cast<size_t>(i));
+      optimizer.zero_grad();
+      Tensor loss = mse_loss(parallel(dealt[0]), dealt[1]);
+      loss.backward();
+      parallel.reduce_gradients();
+      optimizer.step();
+      return loss;
+    });
+  };
+  const std::vector<double> alone = run(distributed::world());
+  Group world = distributed::init();
+  CheckClose(run(world), alone, kSame, "dealt batches");
+  distributed::shutdown();
+}
+
 /// Gradients of the last layers are sent while others are computed, and the first layers are
 /// computed while others are gathered.
 void Overlapping() {
@@ -136,6 +169,107 @@ void ShardedOptimizer(int stage) {
 }
 void Stage1() { ShardedOptimizer(1); }
 void Stage2() { ShardedOptimizer(2); }
+
+/// A net whose state is shared out by a stage, or not at all (0).
+class ShardedNet {
+ public:
+  ShardedNet(const Group& group, int stage) : group_(group) {
+    if (stage == 1 || stage == 2) shards_.emplace(net->parameters(), stage, group);
+    if (stage == 3) distributed::fully_shard(*net, group);
+    own = shards_ ? shards_->parameters() : net->parameters();
+  }
+
+  /// The losses of training; `update` is called when there are gradients of `own`.
+  std::vector<double> Train(const std::function<void(int)>& update,
+                            const std::function<Tensor(const Tensor&)>& scaled = {}) {
+    Tensor x = Data({16, 6}, 1), y = sin(sum(x, {1}, true));
+    return ::Train(group_, [&](int i) {
+      RandomPart part(group_);
+      for (Tensor& tensor : own) tensor.set_grad(Tensor());
+      if (shards_) shards_->zero_grad();
+      Tensor loss = mse_loss(net(Mine(x, group_)), Mine(y, group_));
+      (scaled ? scaled(loss) : loss).backward();
+      if (shards_) shards_->reduce_gradients();
+      update(i);
+      if (shards_) shards_->gather_parameters();
+      return loss;
+    });
+  }
+
+  nn::Sequential net = Net();
+  std::vector<Tensor> own;  // what an optimiser has
+
+ private:
+  const Group group_;
+  std::optional<distributed::ShardedOptimizer> shards_;
+};
+
+/// What `run` gives without shards, and with those of all stages.
+void SameForAllStages(const std::function<std::vector<double>(const Group&, int)>& run) {
+  const std::vector<double> alone = run(distributed::world(), 0);
+  Group world = distributed::init();
+  for (int stage : {1, 2, 3}) {
+    CheckClose(run(world, stage), alone, kSame, "stage " + std::to_string(stage));
+  }
+  distributed::shutdown();
+}
+
+/// The norm of gradients in shards is that of all of them.
+void ClippedByNorm() {
+  SameForAllStages([](const Group& group, int stage) {
+    ShardedNet net(group, stage);
+    optim::SGD optimizer(net.own, {.lr = 0.5});
+    std::vector<Tensor> norms;
+    std::vector<double> values = net.Train([&](int i) {
+      const double kinds[] = {2, 1, std::numeric_limits<double>::infinity()};
+      norms.push_back(optim::clip_grad_norm_(net.own, 0.1, kinds[i % 3]));
+      optimizer.step();
+    });
+    for (const Tensor& norm : norms) values.push_back(norm.item<double>());
+    return values;
+  });
+}
+
+/// A gradient that is infinite in one shard alone: all ranks skip the step.
+void SkippedTogether() {
+  SameForAllStages([](const Group& group, int stage) {
+    ShardedNet net(group, stage);
+    optim::Adam optimizer(net.own, {.lr = 0.05});
+    optim::GradScaler scaler({.init_scale = 1024});
+    std::vector<double> values = net.Train(
+        [&](int i) {
+          if (i == 2 && group.rank() + 1 == group.size()) {
+            net.own[0].set_grad(net.own[0].grad() * Scalar(double(INFINITY)));
+          }
+          scaler.step(optimizer);
+          scaler.update();
+        },
+        [&](const Tensor& loss) { return scaler.scale(loss); });
+    values.push_back(scaler.get_scale());
+    Check(values.back() == 512, "the scale is not halved");
+    return values;
+  });
+}
+
+/// After a load, steps are those that came after the save.
+void Resumed() {
+  Group world = distributed::init();
+  for (int stage : {1, 2, 3}) {
+    ShardedNet net(world, stage);
+    optim::Adam optimizer(net.own, {.lr = 0.05});
+    distributed::Checkpoint checkpoint(world);
+    checkpoint.add("model", *net.net);
+    checkpoint.add("optimizer", optimizer);
+    auto train = [&] { return net.Train([&](int) { optimizer.step(); }); };
+    const std::string path = std::getenv("RANKS_TEST_FOLDER") + std::string("/run");
+    train();
+    checkpoint.save(path);
+    const std::vector<double> expected = train();
+    checkpoint.load(path);
+    CheckClose(train(), expected, kSame, "stage " + std::to_string(stage));
+  }
+  distributed::shutdown();
+}
 
 /// Every rank has its part of the parameters alone; one tensor has two names.
 struct Tied : nn::Module {
@@ -199,6 +333,7 @@ struct TwoLayers : nn::Module {
 
 void TensorParallel() {
   Tensor index = arange(Scalar(24)).remainder(Scalar(8)).to(DType::kI64);
+  std::vector<Tensor> norms;  // of gradients
   auto train = [&](auto& net, const Group& group) {
     optim::SGD optimizer(net.parameters(), {.lr = 0.1, .momentum = 0.9});
     Tensor y = sin(index.to(DType::kF64)).reshape({24, 1});
@@ -206,6 +341,7 @@ void TensorParallel() {
       optimizer.zero_grad();
       Tensor loss = mse_loss(net.forward(index, group), y);
       loss.backward();
+      norms.push_back(optim::clip_grad_norm_(net.parameters(), 1.0));
       optimizer.step();
       return loss;
     });
@@ -220,6 +356,9 @@ void TensorParallel() {
                   distributed::RowParallelLinear(12, 1));
   Check(parts.up->weight.size(0) == 12 / world.size(), "a part of the weight");
   CheckClose(train(parts, world), losses, kSame, "tensor parallel");
+  for (size_t i = 0; i < kSteps; ++i) {
+    CheckClose(Values(norms[kSteps + i]), Values(norms[i]), kSame, "norm of gradients");
+  }
   // Values in parts and whole, and the gradients between them.
   Tensor x = Data({8, 3}, 2).requires_grad_();
   Tensor y = distributed::gathered(square(distributed::scattered(x, 0, world)), 0, world);
@@ -232,6 +371,50 @@ void TensorParallel() {
   } catch (const Error&) {
   }
   std::_Exit(0);  // the failed step has ended the group
+}
+
+/// Tensor parallel layers on some ranks, of which other ranks have shards.
+void ShardsOfShards() {
+  Tensor index = arange(Scalar(24)).remainder(Scalar(8)).to(DType::kI64);
+  Tensor y = sin(index.to(DType::kF64)).reshape({24, 1});
+  auto train = [&](auto& net, const Group& data, const Group& model) {
+    optim::SGD optimizer(net.parameters(), {.lr = 0.1, .momentum = 0.9});
+    std::vector<Tensor> norms;
+    std::vector<double> values = Train(data, [&](int) {
+      RandomPart part(data);
+      optimizer.zero_grad();
+      Tensor loss = mse_loss(net.forward(Mine(index, data), model), Mine(y, data));
+      loss.backward();
+      norms.push_back(optim::clip_grad_norm_(net.parameters(), 1.0));
+      optimizer.step();
+      return loss;
+    });
+    for (const Tensor& norm : norms) values.push_back(norm.item<double>());
+    return values;
+  };
+  manual_seed(7);
+  TwoLayers alone(nn::Embedding(8, 4), nn::Linear(4, 12), nn::Linear(12, 1));
+  const auto expected = train(alone, distributed::world(), distributed::world());
+  Group world = distributed::init();
+  Group model = world.split(world.rank() / 2), data = world.split(world.rank() % 2);
+  manual_seed(7);
+  TwoLayers parts(distributed::ParallelEmbedding(8, 4, model),
+                  distributed::ColumnParallelLinear(4, 12, true, model),
+                  distributed::RowParallelLinear(12, 1, true, model));
+  distributed::fully_shard(parts, data);
+  CheckClose(train(parts, data, model), expected, kSame, "shards of shards");
+
+  const std::string folder = std::getenv("RANKS_TEST_FOLDER");
+  distributed::Checkpoint of_all(world), of_data(data);
+  of_all.add("net", parts);
+  of_data.add("net", parts);
+  of_data.save(folder + "/" + std::to_string(model.rank()));
+  try {
+    if (data.size() > 1) of_all.save(folder + "/all");
+    Check(data.size() == 1, "a checkpoint that lacks shards");
+  } catch (const NotSupported&) {
+  }
+  distributed::shutdown();
 }
 
 void SequenceParallel() {
@@ -481,11 +664,16 @@ void KilledInSave() {
 
 int main(int, char** argv) {
   return RunScenario({{"data_parallel", DataParallelWithDropout},
+                      {"dealt_batches", DealtBatches},
                       {"overlap", Overlapping},
                       {"stage_1", Stage1},
                       {"stage_2", Stage2},
+                      {"clipped", ClippedByNorm},
+                      {"skipped", SkippedTogether},
+                      {"resumed", Resumed},
                       {"fully_sharded", FullyShardedTraining},
                       {"tensor_parallel", TensorParallel},
+                      {"shards_of_shards", ShardsOfShards},
                       {"sequence_parallel", SequenceParallel},
                       {"pipeline", Pipelined},
                       {"checkpoints", Checkpoints},

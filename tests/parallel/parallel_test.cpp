@@ -21,11 +21,16 @@ class ParallelRanks : public ::testing::TestWithParam<int> {
 };
 
 TEST_P(ParallelRanks, DropTheSameOfABatchInParts) { Succeed("data_parallel"); }
+TEST_P(ParallelRanks, DealPartsOfBatches) { Succeed("dealt_batches"); }
 TEST_P(ParallelRanks, SendWhileTheyCompute) { Succeed("overlap"); }
 TEST_P(ParallelRanks, ShareOutOptimizerState) { Succeed("stage_1"); }
 TEST_P(ParallelRanks, ShareOutGradients) { Succeed("stage_2"); }
 TEST_P(ParallelRanks, ShareOutParameters) { Succeed("fully_sharded"); }
+TEST_P(ParallelRanks, LimitTheNormOfAllShards) { Succeed("clipped"); }
+TEST_P(ParallelRanks, SkipAStepTogether) { Succeed("skipped"); }
+TEST_P(ParallelRanks, ResumeFromShards) { Succeed("resumed"); }
 TEST_P(ParallelRanks, ShareOutLayers) { Succeed("tensor_parallel"); }
+TEST_P(ParallelRanks, ShareOutShards) { Succeed("shards_of_shards"); }
 TEST_P(ParallelRanks, ShareOutSequences) { Succeed("sequence_parallel"); }
 TEST_P(ParallelRanks, ShareOutStages) { Succeed("pipeline"); }
 TEST_P(ParallelRanks, RunFunctionsOfWholeTensors) {

@@ -68,6 +68,10 @@ json(layout "${output}" 0 layout)
 json(seconds "${output}" 0 step_s)
 json(memory "${output}" 0 memory_bytes)
 expect("${layout} ${seconds} ${memory}" "data 2 (ZeRO 2) 3.04062" "80076004")
+# A pipeline keeps the values of all 100 sequences: 68e6 bytes each.
+run(0 plan --layers 2 --width 1000 --heads 1 --mlp 3 --vocabulary 1 --context 1000 -g 2 --batch 100
+  --element-bytes 4 --keep --json)
+expect("${output}" "data 1 x pipeline 2" "6960012000")
 
 # ---- launch: ranks with their numbers, the code of the first that failed, all of them to the end
 run(0 launch -n 2 sh -c "echo rank $RANK of $WORLD_SIZE && echo $LOCAL_RANK $1" name --flag)

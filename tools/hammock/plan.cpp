@@ -144,7 +144,8 @@ Prediction Predict(const ModelSize& model, const Hardware& hardware, const Layou
   if (layout.stage == 3) made.memory += 2 * own / layers * training.element_bytes;
   // Inputs of all blocks and all values of one, or all values of all; scores of the vocabulary in
   // f32.
-  const double in_flight = layout.pipeline > 1 ? layout.pipeline : 1;
+  // A pipeline runs all microbatches forward before it runs one backward.
+  const double in_flight = layout.pipeline > 1 ? sequences / training.at_once : 1;
   const double kept =
       training.recompute ? in_flight * layers + kBlockValues : in_flight * layers * kBlockValues;
   const double scores = 4 * static_cast<double>(model.context * model.vocabulary);

@@ -58,11 +58,14 @@ class HAMMOCK_API WeightedRandomSampler : public Sampler {
   uint64_t seed_;
 };
 
-/// Every `world`-th example of a common order, from number `rank` on: the share of one process of
-/// several. Short shares are filled up from the beginning, so that all are equally long.
+/// The share of one process of several in a common order: of each `world * batch` examples that
+/// follow each other, part `rank` of `world` equal parts. With the `batch` of its loader, a
+/// process has its part of each batch that one process alone would have, as RandomPart wants it;
+/// with 1 it is every `world`-th example. The order is filled up from its beginning, so that all
+/// shares are equally long.
 class HAMMOCK_API DistributedSampler : public Sampler {
  public:
-  DistributedSampler(int64_t rank, int64_t world, bool shuffle, uint64_t seed,
+  DistributedSampler(int64_t rank, int64_t world, bool shuffle, uint64_t seed, int64_t batch = 1,
                      Location at = Location::current());
   std::vector<int64_t> Order(int64_t size, int64_t epoch) const override;
 
@@ -70,6 +73,7 @@ class HAMMOCK_API DistributedSampler : public Sampler {
   int64_t rank_, world_;
   bool shuffle_;
   uint64_t seed_;
+  int64_t batch_;
 };
 
 }  // namespace hammock::data

@@ -13,7 +13,8 @@
 /// `run` is a folder that all ranks see. It has the old checkpoint or the new one, whole, whatever
 /// ends a rank meanwhile. Tensors have the names and sizes of an undivided model, so that what
 /// fully_shard, tensor parallel layers or one rank alone wrote is read by any of them. (The parts
-/// of ShardedOptimizer have numbers instead: they need the same `distributed.bucket_bytes`.)
+/// of ShardedOptimizer have numbers instead: they need the same `distributed.bucket_bytes`.) Shards
+/// of shards, such as tensor parallel layers in fully_shard, are saved by the group of the latter.
 
 #include <cstdint>
 #include <functional>

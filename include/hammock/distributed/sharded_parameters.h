@@ -51,8 +51,10 @@ class HAMMOCK_API ShardedOptimizer {
   std::vector<Tensor> parameters() const;
   /// Forgets the gradients of parameters and parts.
   void zero_grad();
-  /// Gives the parts the mean of the gradients over all ranks. Parameters keep it in stage 1 and
-  /// have no gradient in stage 2. Every parameter must have a gradient.
+  /// Gives the parts the mean of the gradients over all ranks, and the values of the parameters,
+  /// which may have been loaded since they were gathered. Parameters keep the mean in stage 1 and
+  /// have no gradient in stage 2. Every parameter must have a gradient. To limit gradients comes
+  /// afterwards, and is done to the parts.
   void reduce_gradients(Location at = Location::current());
   /// Gives the parameters the values of all ranks' parts.
   void gather_parameters(Location at = Location::current());

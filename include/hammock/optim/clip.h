@@ -11,7 +11,7 @@
 namespace hammock::optim {
 
 /// Scales all gradients together so that their norm is at most `max_norm`; returns the norm they
-/// had.
+/// had. Of parameters in shards (hammock/distributed/shard.h) it is the norm of all ranks' shards.
 HAMMOCK_API Tensor clip_grad_norm_(const std::vector<Tensor>& params, double max_norm,
                                    double norm_type = 2.0, Location at = Location::current());
 

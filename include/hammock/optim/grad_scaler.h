@@ -11,8 +11,9 @@
 ///     scaler.step(optimizer);
 ///     scaler.update();
 ///
-/// Nothing is read: whether a step counts is decided where it runs. A scaler is used by one thread
-/// at a time, and can be given to `compile` and to a Checkpoint.
+/// Nothing is read: whether a step counts is decided where it runs. Where ranks have shards of the
+/// parameters (hammock/distributed/shard.h), all of them skip a step that one would skip. A scaler
+/// is used by one thread at a time, and can be given to `compile` and to a Checkpoint.
 
 #include <vector>
 

@@ -55,14 +55,6 @@ bool IsCollective(const OpDef& op) { return std::ranges::count(kCollectives, &op
 
 void SetCollectives(CollectiveFn run) { OutsideCollectives() = std::move(run); }
 
-bool HasCollectives(const Graph& graph) {
-  return std::ranges::any_of(graph.nodes(), [](const GraphNode& node) {
-    return IsCollective(*node.op) || std::ranges::any_of(node.attrs, [](const Attr& attr) {
-             return attr.kind() == Attr::Kind::kGraph && HasCollectives(attr.graph());
-           });
-  });
-}
-
 std::string DescribeCollective(const GraphNode& node) {
   const std::string where = WhereText(node.location);
   return where.empty() ? node.op->name() : fmt::format("{} [at {}]", node.op->name(), where);

@@ -5,14 +5,12 @@
 
 #include "distributed/running_step.h"
 #include "hammock/lazy/collectives.h"
+#include "ops/primitives/collectives.h"
 
 namespace hammock {
 
 /// The primitives between the ranks of a group.
 std::span<const OpDef* const> CollectiveOps();
-
-/// Whether the graph, or a body in it, has some.
-bool HasCollectives(const Graph& graph);
 
 /// "all_reduce [at train.cpp:7]"
 std::string DescribeCollective(const GraphNode& node);

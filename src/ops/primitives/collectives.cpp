@@ -8,6 +8,7 @@
 
 #include "distributed/exchange.h"
 #include "hammock/config.h"
+#include "hammock/lazy/collectives.h"
 #include "hammock/ops.h"
 #include "ir/primitives.h"
 #include "ops/kit/compose.h"
@@ -281,6 +282,14 @@ Reduction ReductionOf(const std::string& name) {
   return static_cast<Reduction>(found - std::begin(kReductions));
 }
 
+void NoteCollectives(const OpDef& op, std::span<const Attr> attrs,
+                     std::span<const Tensor> results) {
+  const bool has_some = IsCollective(op) || std::ranges::any_of(attrs, [](const Attr& attr) {
+                          return attr.kind() == Attr::Kind::kGraph && HasCollectives(attr.graph());
+                        });
+  if (has_some && !results.empty()) NoteCollective(results[0]);
+}
+
 constinit const OpDef kAllReduce = {
     .schema =
         "all_reduce(Tensor self, str reduction=\"sum\", str group=\"world\", int size=0) -> Tensor",
@@ -375,6 +384,21 @@ constinit const OpDef kMergedCollective = {
 };
 
 }  // namespace hammock::ops
+
+namespace hammock {
+
+const GraphNode* FindCollective(const Graph& graph) {
+  for (const GraphNode& node : graph.nodes()) {
+    if (IsCollective(*node.op)) return &node;
+    for (const Attr& attr : node.attrs) {
+      if (attr.kind() != Attr::Kind::kGraph) continue;
+      if (const GraphNode* found = FindCollective(attr.graph())) return found;
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace hammock
 
 namespace hammock::distributed {
 namespace {

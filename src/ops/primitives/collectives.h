@@ -1,10 +1,13 @@
 #pragma once
 /// The primitives between the ranks of {group}, which has {size} ranks. Parts are along dim 0.
 
+#include <span>
 #include <string>
 
 #include "hammock/distributed/engine.h"
+#include "hammock/ir/graph.h"
 #include "hammock/ir/op_def.h"
+#include "hammock/tensor.h"
 
 namespace hammock::ops {
 
@@ -29,7 +32,19 @@ extern const OpDef kMergedCollective;
 /// Of an attribute `reduction`.
 distributed::Reduction ReductionOf(const std::string& name);
 
+/// Notes the node that has these results (trace/noted_collectives.h), if it is a collective or has
+/// some in a body.
+void NoteCollectives(const OpDef& op, std::span<const Attr> attrs, std::span<const Tensor> results);
+
 }  // namespace hammock::ops
+
+namespace hammock {
+
+/// The first collective of a graph, or of a body in it; null if there is none.
+const GraphNode* FindCollective(const Graph& graph);
+inline bool HasCollectives(const Graph& graph) { return FindCollective(graph) != nullptr; }
+
+}  // namespace hammock
 
 namespace hammock::distributed {
 

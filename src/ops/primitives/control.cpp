@@ -8,6 +8,7 @@
 #include "ir/primitives.h"
 #include "ops/kit/compose.h"
 #include "ops/kit/record.h"
+#include "ops/primitives/collectives.h"
 #include "ops/primitives/loop.h"
 #include "trace/symbolic.h"
 
@@ -45,6 +46,16 @@ std::vector<Shape> OperandTypes(const InferCall& call, size_t first) {
   return types;
 }
 
+/// A body that some ranks may run and others not, or more often.
+void RefuseCollectives(const InferCall& call, const char* body, const Graph& graph) {
+  const GraphNode* found = FindCollective(graph);
+  if (!found) return;
+  Refuse<NotSupported>(call, ErrorCode::kNotSupported,
+                       "`{}` has {}, in which ranks would wait in vain for those that decide "
+                       "otherwise; call it outside, or in a for_loop",
+                       body, found->op->name());
+}
+
 void InferCond(const InferCall& call) {
   const Shape& predicate = *call.in[0];
   RequireScalar(call, predicate, "predicate");
@@ -54,6 +65,8 @@ void InferCond(const InferCall& call) {
   const Graph& otherwise = call.attrs[1].graph();
   RequireTypes(call, "what `then` takes", InputTypes(then), operands);
   RequireTypes(call, "what `otherwise` takes", InputTypes(otherwise), operands);
+  RefuseCollectives(call, "then", then);
+  RefuseCollectives(call, "otherwise", otherwise);
   call.out = OutputTypes(then);
   RequireTypes(call, "what `otherwise` returns", OutputTypes(otherwise), call.out);
 }
@@ -67,6 +80,8 @@ void InferWhile(const InferCall& call) {
   Shape truth(DType::kBool, {});
   RequireTypes(call, "what `condition` returns", OutputTypes(condition), {&truth, 1});
   RequireTypes(call, "what `body` returns", OutputTypes(body), carried);
+  RefuseCollectives(call, "condition", condition);
+  RefuseCollectives(call, "body", body);
   call.out = carried;
 }
 

@@ -14,6 +14,7 @@
 #include "hammock/random.h"
 #include "ir/graph_node_of.h"
 #include "ir/primitives.h"
+#include "ops/primitives/collectives.h"
 #include "trace/operands_first.h"
 #include "trace/record.h"
 #include "trace/tensor_impl.h"
@@ -263,7 +264,10 @@ std::vector<Tensor> for_loop(int64_t count, const ControlFn& body,
   captured.CheckHistory(traced.requires_grad());
   const Attr attrs[] = {traced.MakeGraph(captured, false), count,
                         static_cast<int64_t>(carried.size()), static_cast<int64_t>(stacked.size())};
-  return ApplyMulti(ops::kLoop, at, Joined(Joined(carried, stacked), captured.tensors()), attrs);
+  Tensors results =
+      ApplyMulti(ops::kLoop, at, Joined(Joined(carried, stacked), captured.tensors()), attrs);
+  ops::NoteCollectives(ops::kLoop, attrs, results);
+  return results;
 }
 
 }  // namespace hammock

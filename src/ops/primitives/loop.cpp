@@ -3,6 +3,7 @@
 #include "hammock/ir/graph.h"
 #include "hammock/op_builder.h"
 #include "ir/primitives.h"
+#include "ops/primitives/collectives.h"
 #include "trace/symbolic.h"
 
 namespace hammock::ops {
@@ -29,7 +30,9 @@ std::vector<Tensor> Loop(int64_t count, const LoopOperands& operands, const Loop
       }));
   const Attr attrs[] = {std::shared_ptr<const Graph>(graph), count, static_cast<int64_t>(carried),
                         static_cast<int64_t>(stacked)};
-  return ApplyMulti(kLoop, Location(), all, attrs);
+  std::vector<Tensor> results = ApplyMulti(kLoop, Location(), all, attrs);
+  NoteCollectives(kLoop, attrs, results);
+  return results;
 }
 
 }  // namespace hammock::ops

@@ -138,10 +138,15 @@ int NcclCommunicator::Poll() {
 
 // The communicator does not block, so that a rank which waits for others can be aborted.
 void NcclCommunicator::Settle(int status, const char* what, TimePoint end) {
-  constexpr int kLooksBetweenChecks = 1000;  // of the other ranks, which reads files
-  for (int looks = 1; status == kInProgress; ++looks) {
-    if (looks % kLooksBetweenChecks == 0) check_others_();
-    if (std::chrono::steady_clock::now() > end) {
+  constexpr auto kBetweenChecks = std::chrono::milliseconds(50);  // of others, which reads files
+  TimePoint next_check = std::chrono::steady_clock::now() + kBetweenChecks;
+  while (status == kInProgress) {
+    const TimePoint now = std::chrono::steady_clock::now();
+    if (now > next_check) {
+      check_others_();
+      next_check = now + kBetweenChecks;
+    }
+    if (now > end) {
       throw std::runtime_error(fmt::format("NCCL: {}: other ranks did not come", what));
     }
     std::this_thread::sleep_for(std::chrono::microseconds(20));
