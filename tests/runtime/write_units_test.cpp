@@ -396,6 +396,41 @@ TEST_P(WriteUnits, CompiledFunctionsAreUndone) {
   EXPECT_EQ(FloatsOf(w), before);
 }
 
+/// Whether the call has failed when the rest of the step is recorded or not.
+TEST_P(WriteUnits, ACompiledCallThatFailsTakesItsStepWithIt) {
+  for (int64_t size : {4, 200000}) {
+    Tensor w = ones({size}), m = zeros({size}), other = zeros({4});
+    mark_step(true);
+    auto train = compile(
+        [&](const Tensor& index) {
+          m.add_(1.0f);  // does not depend on what fails
+          w.sub_(index_select(w, 0, index) * 0.5f);
+        },
+        {w, m});
+    Tensor good = zeros({1}, i64), bad = full({1}, 1000000, i64);
+    auto body = [&](const Tensor& index, bool first) {
+      if (!first) other.add_(1.0f);
+      train(index);
+      if (first) other.add_(1.0f);
+    };
+    float w_now = 1, steps = 0;
+    for (bool first : {true, false, true}) {
+      step([&] { body(bad, first); });
+      EXPECT_NE(TextOf([] { wait_device_ops(); }), "");
+      for (int i = 0; i < 2; ++i) {
+        EXPECT_EQ(w[3].item<float>(), w_now) << size;
+        EXPECT_EQ(m[3].item<float>(), steps) << size;
+        EXPECT_EQ(FloatsOf(other), Floats(4, steps)) << size;
+        step([&] { body(good, first); });
+        w_now /= 2;
+        ++steps;
+      }
+    }
+    EXPECT_EQ(w[3].item<float>(), w_now);
+    EXPECT_EQ(m[3].item<float>(), steps);
+  }
+}
+
 TEST_P(WriteUnits, QueuedCompiledCallsAreUndoneTogether) {
   Tensor w = ones({4}), big = ones({200000});
   mark_step(true);
