@@ -1,5 +1,6 @@
 #include "hammock/optim/grad_scaler.h"
 
+#include <algorithm>
 #include <cmath>
 #include <set>
 
@@ -57,11 +58,18 @@ Tensor GradScaler::scale(const Tensor& loss, Location at) const {
   return mul(loss.dtype() == DType::kF64 ? loss : loss.to(DType::kF32), scale_, at);
 }
 
+GradScaler::Mark::Mark(const Device& device)
+    : number_(tensor(0.0, DType::kF32, device)), unset_(Tensor::FromValue(number_.value())) {}
+
+void GradScaler::Mark::Set(const Tensor& value) { number_.copy_(value); }
+
+bool GradScaler::Mark::is_set() const { return !IsSameValue(number_, unset_); }
+
 GradScaler::Entry& GradScaler::EntryOf(const Optimizer& optimizer) {
   for (Entry& entry : entries_) {
     if (entry.optimizer == &optimizer) return entry;
   }
-  entries_.push_back({&optimizer, tensor(0.0, DType::kF32, options_.device), false, false, {}});
+  entries_.push_back({&optimizer, Mark(options_.device), Mark(options_.device), {}});
   return entries_.back();
 }
 
@@ -69,9 +77,9 @@ void GradScaler::unscale_(Optimizer& optimizer, Location at) {
   LocationScope scope(at);
   if (!options_.enabled) return;
   Entry& entry = EntryOf(optimizer);
-  if (entry.unscaled || entry.stepped) {
+  if (entry.unscaled.is_set()) {
     Throw(ErrorCode::kValue, "GradScaler: unscale_ has been called{} since the last update",
-          entry.stepped ? " after step" : "");
+          entry.stepped.is_set() ? " after step" : "");
   }
   NoGradGuard no_grad;
   NoAutocastGuard no_autocast;
@@ -97,18 +105,17 @@ void GradScaler::unscale_(Optimizer& optimizer, Location at) {
   if (!finite.defined()) {
     Throw(ErrorCode::kValue, "GradScaler: no parameter of the optimiser has a gradient");
   }
-  entry.found_inf = FoundOnAnyRank(logical_not(finite).to(DType::kF32), params, at);
-  entry.unscaled = true;
+  entry.unscaled.Set(FoundOnAnyRank(logical_not(finite).to(DType::kF32), params, at));
 }
 
 void GradScaler::BeforeStep(Optimizer& optimizer, Location at) {
   LocationScope scope(at);
   if (!options_.enabled) return;
   Entry& entry = EntryOf(optimizer);
-  if (entry.stepped) {
+  if (entry.stepped.is_set()) {
     Throw(ErrorCode::kValue, "GradScaler: step has been called since the last update");
   }
-  if (!entry.unscaled) unscale_(optimizer, at);
+  if (!entry.unscaled.is_set()) unscale_(optimizer, at);
   entry.before = ValuesOf(optimizer.tensors());
 }
 
@@ -118,7 +125,7 @@ void GradScaler::AfterStep(Optimizer& optimizer, Location at) {
   Entry& entry = EntryOf(optimizer);
   NoGradGuard no_grad;
   NoAutocastGuard no_autocast;
-  Tensor skip = ne(entry.found_inf, 0.0);
+  Tensor skip = ne(entry.unscaled.number(), 0.0);
   std::set<int64_t> done;  // a count of steps is shared
   std::vector<Tensor> tensors = optimizer.tensors();
   for (size_t i = 0; i < tensors.size(); ++i) {
@@ -127,20 +134,20 @@ void GradScaler::AfterStep(Optimizer& optimizer, Location at) {
     tensors[i].copy_(where(skip, before, tensors[i]), at);
   }
   entry.before.clear();
-  entry.stepped = true;
+  entry.stepped.Set(entry.unscaled.number());
 }
 
 void GradScaler::update(Location at) {
   LocationScope scope(at);
   if (!options_.enabled) return;
-  if (entries_.empty()) {
+  if (std::ranges::none_of(entries_, [](const Entry& entry) { return entry.unscaled.is_set(); })) {
     Throw(ErrorCode::kValue, "GradScaler: update comes after a step or unscale_");
   }
   NoGradGuard no_grad;
   NoAutocastGuard no_autocast;
-  Tensor bad = ne(entries_[0].found_inf, 0.0);
+  Tensor bad = ne(entries_[0].unscaled.number(), 0.0);
   for (size_t i = 1; i < entries_.size(); ++i) {
-    bad = logical_or(bad, ne(entries_[i].found_inf, 0.0));
+    bad = logical_or(bad, ne(entries_[i].unscaled.number(), 0.0));
   }
   Tensor good_steps = growth_tracker_ + 1;
   Tensor grows = eq(good_steps, options_.growth_interval);

@@ -152,6 +152,14 @@ WriteUnitPtr UnitOfCall(ThreadContext& context) {
   return CurrentUnit(context);
 }
 
+/// In a step: a call may have failed before the unit knew what it writes.
+void NoteFailure(const WriteUnitPtr& unit, std::span<const Value> results) {
+  std::lock_guard lock(Executor().graph_mutex);
+  auto is_lost = [](const Value& value) { return !IsAvailable(*value.node); };
+  if (unit->error || std::ranges::none_of(results, is_lost)) return;
+  if (auto failure = FailureOf(*unit)) FailUnit(*unit, std::move(failure));
+}
+
 void CloseCall(ThreadContext& context, const WriteUnitPtr& unit) {
   SealUnit(context);
   {
@@ -187,7 +195,7 @@ std::vector<Tensor> CompiledGraph::operator()(const std::vector<Tensor>& inputs,
   for (const auto& [argument, source] : state.writes) {
     Write(kOp, inputs[argument], value_of(source), source.kind != ResultSource::kResult);
   }
-  if (unit && context.step_depth == 0) CloseCall(context, unit);
+  if (unit) context.step_depth == 0 ? CloseCall(context, unit) : NoteFailure(unit, results);
   std::vector<Tensor> outputs;
   for (const ResultSource& source : state.outputs) {
     if (source.kind == ResultSource::kArgument) {

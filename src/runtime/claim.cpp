@@ -115,7 +115,9 @@ bool StepExecutor::JoinUnits(Step& step, UnitSpan units, std::span<Node* const> 
   }
   bool is_atomic = is_whole && step.compiled->simple;
   for (const WriteUnitPtr& need : needs) is_atomic = is_atomic && need->is_atomic;
-  for (const WriteUnitPtr& unit : units) is_atomic = is_atomic && unit->in_flight == 0;
+  for (const WriteUnitPtr& unit : units) {
+    is_atomic = is_atomic && unit->in_flight == 0 && !unit->error;
+  }
   for (const WriteUnitPtr& unit : units) {
     for (const WriteUnitPtr& need : needs) {
       if (std::find(unit->needs.begin(), unit->needs.end(), need) == unit->needs.end()) {

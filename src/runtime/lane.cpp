@@ -90,8 +90,9 @@ std::vector<Lane*> LanesOf(DeviceEntry& device) {
 bool RunningMemory::Fits(const DeviceEntry& device, int64_t bytes) const {
   if (bytes == kAll || bytes_ >= kAll) return false;
   lazy::MemoryInfo info = MemoryOf(device);
+  const int64_t most = info.limit > 0 ? info.limit : info.total;
   // Some of `bytes_` is in use already: rather too little runs at once than too much.
-  return info.limit == 0 || bytes <= info.limit - info.in_use - bytes_;
+  return most == 0 || bytes <= most - info.in_use - bytes_;
 }
 
 void RunningMemory::Enter(std::unique_lock<std::mutex>& lock, const DeviceEntry& device,

@@ -85,7 +85,7 @@ std::shared_ptr<const Error> FailureOf(const WriteUnit& unit) {
 void FailUnit(WriteUnit& unit, std::shared_ptr<const Error> error) {
   std::lock_guard lock(AllUnits().mutex);
   unit.error = std::move(error);
-  unit.state = State::kFailed;
+  if (unit.state != State::kOpen) unit.state = State::kFailed;
 }
 
 bool IsStarted(const WriteUnit& unit) {

@@ -20,6 +20,7 @@ std::vector<const Node*> RememberedBy(UnitSpan units);
 void MarkWritten(UnitSpan units);
 /// The error of the first failed op that a write of the unit depends on, or null.
 std::shared_ptr<const Error> FailureOf(const WriteUnit& unit);
+/// One that is open goes on and takes the step's later writes with it.
 void FailUnit(WriteUnit& unit, std::shared_ptr<const Error> error);
 /// Whether every value that the unit wrote is computed or under way.
 bool IsStarted(const WriteUnit& unit);

@@ -90,7 +90,7 @@ void SealUnit(ThreadContext& context) {
   if (context.units.empty()) return;
   std::lock_guard lock(AllUnits().mutex);
   WriteUnit& last = *context.units.back();
-  if (last.state == State::kOpen) last.state = State::kSealed;
+  if (last.state == State::kOpen) last.state = last.error ? State::kFailed : State::kSealed;
 }
 
 WriteUnitPtr CurrentUnit(ThreadContext& context) {

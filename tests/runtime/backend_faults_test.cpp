@@ -9,6 +9,7 @@
 #include "hammock/repro.h"
 #include "ir/graph_sizes.h"
 #include "runtime/runtime.h"
+#include "runtime/saved_step.h"
 #include "support/host_backend.h"
 
 namespace hammock {
@@ -60,12 +61,16 @@ class Faulty : public HostBackend {
   std::vector<BackendDataPtr> MakeComputationDataFromTensors(
       std::span<const HostTensor> tensors, const BackendDevice& device) const override {
     Enter("MakeComputationDataFromTensors");
-    return HostBackend::MakeComputationDataFromTensors(tensors, device);
+    auto all = HostBackend::MakeComputationDataFromTensors(tensors, device);
+    if (wrong == "MakeComputationDataFromTensors") all.pop_back();
+    return all;
   }
   std::vector<HostTensor> MakeTensorsFromComputationData(
       std::span<const BackendDataPtr> data) const override {
     Enter("MakeTensorsFromComputationData");
-    return HostBackend::MakeTensorsFromComputationData(data);
+    auto all = HostBackend::MakeTensorsFromComputationData(data);
+    if (wrong == "MakeTensorsFromComputationData") all.pop_back();
+    return all;
   }
   BackendDataPtr GetComputationDataFromNode(const Node* node) const override {
     Enter("GetComputationDataFromNode");
@@ -76,7 +81,14 @@ class Faulty : public HostBackend {
     Enter("CopyToDevice");
     return HostBackend::CopyToDevice(data, device);
   }
-  bool SupportsDimParams(const BackendDevice&) const override { return sizes_vary; }
+  bool SupportsDimParams(const BackendDevice&) const override {
+    Enter("SupportsDimParams");
+    return sizes_vary;
+  }
+  bool WantsOptimisedGraphs(const BackendDevice&) const override {
+    Enter("WantsOptimisedGraphs");
+    return false;
+  }
   lazy::ComputationPtr Instantiate(const lazy::ComputationPtr& general,
                                    std::span<const int64_t> sizes) const override {
     Enter("Instantiate");
@@ -95,6 +107,7 @@ class Faulty : public HostBackend {
     return HostBackend::GetMemoryInfo(device);
   }
   void SetMemoryLimit(const BackendDevice&, int64_t) const override { Enter("SetMemoryLimit"); }
+  void FreeCachedMemory(const BackendDevice&) const override { Enter("FreeCachedMemory"); }
   void Hurry(const BackendDevice&) const override { Enter("Hurry"); }
   std::unique_ptr<lazy::LoweringContext> CreateLoweringContext(
       const std::string& name, BackendDevice device) const override {
@@ -137,6 +150,33 @@ class Faulty : public HostBackend {
   std::string GetComputationBackendText(const lazy::ComputationPtr computation) const override {
     Enter("GetComputationBackendText");
     return HostBackend::GetComputationBackendText(computation);
+  }
+  std::string Fingerprint(const BackendDevice& device) const override {
+    Enter("Fingerprint");
+    return HostBackend::Fingerprint(device);
+  }
+  std::string SerializeComputation(const lazy::ComputationPtr& computation) const override {
+    Enter("SerializeComputation");
+    return HostBackend::SerializeComputation(computation);
+  }
+  lazy::Compatibility CheckCompatibility(std::string_view bytes,
+                                         const BackendDevice& device) const override {
+    Enter("CheckCompatibility");
+    return HostBackend::CheckCompatibility(bytes, device);
+  }
+  lazy::ComputationPtr DeserializeComputation(std::string_view bytes,
+                                              const BackendDevice& device) const override {
+    Enter("DeserializeComputation");
+    if (wrong == "DeserializeComputation") return nullptr;
+    return HostBackend::DeserializeComputation(bytes, device);
+  }
+  std::shared_ptr<lazy::BackendDeviceType> GetDefaultDeviceType() const override {
+    Enter("GetDefaultDeviceType");
+    return HostBackend::GetDefaultDeviceType();
+  }
+  int64_t GetDefaultDeviceOrdinal() const override {
+    Enter("GetDefaultDeviceOrdinal");
+    return HostBackend::GetDefaultDeviceOrdinal();
   }
   std::vector<BackendDevice> GetBackendDevices() const override {
     Enter("GetBackendDevices");
@@ -191,6 +231,7 @@ TEST_F(BackendFaults, ExceptionsOfAnyKindAreErrorsWithDeviceMethodAndLine) {
     if (method == "WaitForDevice") return wait_device_ops({Device("thrower")});
     if (method == "GetMemoryInfo") return void(GetMemoryInfo(Device("thrower")));
     if (method == "SetMemoryLimit") return SetMemoryLimit(Device("thrower"), 1 << 20);
+    if (method == "FreeCachedMemory") return void(FreeMemory(Device("thrower")));
     std::vector<Tensor> two = {ones({2}, f32, "thrower") * number,
                                ones({3}, f32, "thrower") * number};
     if (method == "MakeTensorsFromComputationData") return void(Lazy().GetTensors(two));
@@ -209,19 +250,36 @@ TEST_F(BackendFaults, ExceptionsOfAnyKindAreErrorsWithDeviceMethodAndLine) {
       two[0].exp().host();
     }
     if (method == "QueryCapability" || method == "Compile" || method == "GetCompilationDevices" ||
-        method == "CreateLoweringContext") {
+        method == "CreateLoweringContext" || method == "SupportsDimParams" ||
+        method == "WantsOptimisedGraphs") {
       Lazy().ClearComputationCache();
     }
     config::Override none("fallback", "false");
     value();
   };
-  for (const char* method :
-       {"SetRngSeed", "MakeComputationDataFromTensor", "MakeComputationDataFromScalar",
-        "CreateDataPlaceholder", "MakeTensorFromComputationData", "CreateLoweringContext",
-        "GetCompilationDevices", "Compile", "ExecuteComputation", "QueryCapability",
-        "WaitForDevice", "GetMemoryInfo", "SetMemoryLimit", "MakeComputationDataFromTensors",
-        "MakeTensorsFromComputationData", "GetComputationBackendText", "CopyToDevice",
-        "GetComputationDataFromNode", "EagerFallbackDeviceType"}) {
+  for (const char* method : {"SetRngSeed",
+                             "MakeComputationDataFromTensor",
+                             "MakeComputationDataFromScalar",
+                             "CreateDataPlaceholder",
+                             "MakeTensorFromComputationData",
+                             "CreateLoweringContext",
+                             "GetCompilationDevices",
+                             "Compile",
+                             "ExecuteComputation",
+                             "QueryCapability",
+                             "WaitForDevice",
+                             "GetMemoryInfo",
+                             "SetMemoryLimit",
+                             "MakeComputationDataFromTensors",
+                             "MakeTensorsFromComputationData",
+                             "GetComputationBackendText",
+                             "CopyToDevice",
+                             "GetComputationDataFromNode",
+                             "EagerFallbackDeviceType",
+                             "FreeCachedMemory",
+                             "SupportsDimParams",
+                             "WantsOptimisedGraphs",
+                             "GetDefaultDeviceOrdinal"}) {
     for (size_t i = 0; i < exceptions.size(); ++i) {
       backend.throws = method;
       backend.exception = exceptions[i];
@@ -282,9 +340,10 @@ TEST_F(BackendFaults, DescriptionsMayThrow) {
 TEST_F(BackendFaults, NullAndWrongResultsAreErrorsAndLoseNothing) {
   Faulty& backend = NewFaulty("wrongdoer");
   Registered registered(backend);
-  for (const char* method : {"MakeComputationDataFromTensor", "MakeComputationDataFromScalar",
-                             "CreateDataPlaceholder", "MakeTensorFromComputationData",
-                             "CreateLoweringContext", "Compile", "ExecuteComputation"}) {
+  for (const char* method :
+       {"MakeComputationDataFromTensor", "MakeComputationDataFromTensors",
+        "MakeComputationDataFromScalar", "CreateDataPlaceholder", "MakeTensorFromComputationData",
+        "CreateLoweringContext", "Compile", "ExecuteComputation"}) {
     Lazy().ClearComputationCache();
     static float number = 2;
     number += 1;
@@ -300,6 +359,51 @@ TEST_F(BackendFaults, NullAndWrongResultsAreErrorsAndLoseNothing) {
     Lazy().ClearErrors(y);
     EXPECT_EQ(y.to_vector<float>(), (std::vector<float>{number, 2 * number, 3 * number})) << method;
   }
+}
+
+TEST_F(BackendFaults, TooFewDownloadsAreAnError) {
+  Faulty& backend = NewFaulty("miser");
+  Registered registered(backend);
+  std::vector<Tensor> two = {ones({2}, f32, "miser") + 1.0f, ones({3}, f32, "miser") + 2.0f};
+  sync_multi(two);
+  backend.wrong = "MakeTensorsFromComputationData";
+  std::string text = TextOf([&] { Lazy().GetTensors(two); });
+  backend.wrong = "";
+  EXPECT_HAS(text, "MakeTensorsFromComputationData of miser:0 returned 1 values, 2 were expected");
+  EXPECT_HAS(text, "backend_faults_test.cpp:");
+  EXPECT_EQ(two[1].to_vector<float>(), std::vector<float>(3, 3));
+}
+
+/// Without its files a step is compiled.
+TEST_F(BackendFaults, SavingAndLoadingMayFail) {
+  Faulty& backend = NewFaulty("forgetful");
+  Registered registered(backend);
+  config::Override cache("cache_dir", ::testing::TempDir() + "backend_faults_cache");
+  auto value = [](int64_t n) {
+    Lazy().ClearComputationCache();
+    return (ones({n}, f32, "forgetful") * 2.0f).to_vector<float>();
+  };
+  int64_t n = 2;
+  for (const char* method :
+       {"Fingerprint", "SerializeComputation", "CheckCompatibility", "DeserializeComputation"}) {
+    for (int kind = 0; kind < 3; ++kind) {
+      backend.exception = [kind] { kind == 0 ? throw 42 : throw std::runtime_error("broken"); };
+      backend.throws = kind < 2 ? method : "";
+      backend.wrong = kind < 2 ? "" : method;
+      for (int i = 0; i < 2; ++i) {  // the second one could load what the first one saved
+        EXPECT_EQ(value(n), std::vector<float>(n, 2)) << method << kind;
+        WaitForSavedSteps();
+      }
+      ++n;
+    }
+  }
+  backend.throws = backend.wrong = "";
+  const int64_t hits = CounterOf("DiskCacheHits");
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(value(n), std::vector<float>(n, 2));
+    WaitForSavedSteps();
+  }
+  EXPECT_GT(CounterOf("DiskCacheHits"), hits);
 }
 
 TEST_F(BackendFaults, MethodsMayUseTensors) {
@@ -371,6 +475,9 @@ TEST_F(BackendFaults, RegistrationIsWholeOrNothing) {
   EXPECT_HAS(TextOf([&] { lazy::RegisterBackend(&backend); }), "GetBackendDevices on halfway");
   std::vector<std::string> names = lazy::BackendNames();
   EXPECT_EQ(std::count(names.begin(), names.end(), "halfway"), 0);
+  backend.throws = "GetDefaultDeviceType";
+  EXPECT_HAS(TextOf([&] { lazy::RegisterBackend(&backend); }),
+             "GetDefaultDeviceType on a new backend");
   backend.throws = "";
   Registered registered(backend);
   EXPECT_EQ(ones({2}, f32, "halfway").sum().item<float>(), 2);

@@ -201,6 +201,42 @@ TEST(Budget, AStepThatDoesNotFitRunsInParts) {
   EXPECT_EQ(kept[99][0].item<float>(), 99.0f);
 }
 
+/// A step that is cut by what the limit leaves is within it, and still fails as a whole.
+TEST(Budget, AStepThatALimitCutsIsWithinItAndIsUndoneAsAWhole) {
+  constexpr int64_t kSize = 2 << 20, kBytes = 4 * kSize;  // the first look is at eight of these
+  const Device cpu("cpu");
+  Tensor x = zeros({kSize}, f32, cpu), m = zeros({kSize}, f32, cpu),
+         total = zeros({kSize}, f32, cpu);
+  for (Tensor& tensor : {std::ref(x), std::ref(m), std::ref(total)}) tensor.add_(1.0f);
+  mark_step(true);
+  const int64_t limit = GetMemoryInfo(cpu).in_use + kBytes * 31 / 4;
+  SetMemoryLimit(cpu, limit);
+  auto train = [&](int64_t index) {
+    const int64_t cuts = Cuts();
+    step([&] {
+      m.add_(1.0f);
+      std::vector<Tensor> kept;
+      for (int i = 0; i < 8; ++i) kept.push_back(x * static_cast<float>(i) + m);
+      for (const Tensor& part : kept) total.add_(part);
+      kept.clear();
+      total.add_(index_select(x, 0, full({1}, index, i64, cpu)));
+    });
+    wait_device_ops();
+    EXPECT_EQ(Cuts(), cuts + 1) << "the part has run";
+    EXPECT_LE(GetMemoryInfo(cpu).in_use, limit);
+  };
+  train(0);
+  EXPECT_EQ(m[7].item<float>(), 2);
+  EXPECT_EQ(total[7].item<float>(), 1 + 28 + 8 * 2 + 1);
+  EXPECT_THROW(train(kSize), Error);
+  EXPECT_EQ(m[7].item<float>(), 2);
+  EXPECT_EQ(total[7].item<float>(), 46);
+  train(1);
+  EXPECT_EQ(m[kSize - 1].item<float>(), 3);
+  EXPECT_EQ(total[kSize - 1].item<float>(), 46 + 28 + 8 * 3 + 1);
+  SetMemoryLimit(cpu, 0);
+}
+
 /// Records `count` values of 2^40 elements each, which stay pending if memory suffices.
 void RecordHugeValues(const char* device, int count) {
   Tensor x = zeros({1 << 20, 1 << 20}, f32, device);

@@ -221,6 +221,53 @@ TEST_P(OnDevices, StepsThatDoNotFitTogetherRunOneAfterAnother) {
   SetMemoryLimit(device, 0);
 }
 
+/// Runs several computations at once, on a device that says how much memory it has.
+class MeasuredBackend : public HostBackend {
+ public:
+  using HostBackend::HostBackend;
+  bool SupportsConcurrentExecution() const override { return true; }
+  std::vector<lazy::ComputationPtr> Compile(
+      std::vector<lazy::ComputationPtr> instances) const override {
+    for (const auto& instance : instances) instance->run_bytes = run_bytes;
+    return HostBackend::Compile(std::move(instances));
+  }
+  lazy::MemoryInfo GetMemoryInfo(const lazy::BackendDevice&) const override {
+    return {.in_use = 1000, .total = 2000};
+  }
+  int64_t run_bytes = 0;
+};
+
+TEST_F(Lanes, WithoutALimitStepsFitIntoTheMemoryOfTheDevice) {
+  struct Case {
+    int64_t run_bytes;
+    int at_once;
+  };
+  for (auto [run_bytes, at_once] : {Case{600, 1}, {1500, 1}, {400, 2}, {200, 4}, {0, 4}}) {
+    const std::string name = "measured" + std::to_string(run_bytes);
+    MeasuredBackend backend(name);
+    backend.run_bytes = run_bytes;
+    std::atomic<int> running{0}, most{0};
+    backend.before_execute = [&](const lazy::Computation&) {
+      const int now = ++running;
+      for (int seen = most; seen < now && !most.compare_exchange_weak(seen, now);) {
+      }
+      auto end = std::chrono::steady_clock::now() + (most < at_once ? 2s : 2ms);
+      while (std::chrono::steady_clock::now() < end && (at_once == 1 || most < at_once)) {
+        std::this_thread::sleep_for(1ms);
+      }
+      --running;
+    };
+    Registered registered(backend);
+    InParallel(4, [&](int i) {
+      for (int round = 0; round < 3; ++round) {
+        Tensor x = full({3}, static_cast<float>(i), f32, name) + 1.0f;
+        ASSERT_EQ(x[1].item<float>(), static_cast<float>(i + 1));
+      }
+    });
+    EXPECT_EQ(most, at_once) << run_bytes;
+  }
+}
+
 // ---- Compilation
 
 TEST_F(Lanes, OneNewGraphIsCompiledOnce) {

@@ -396,6 +396,41 @@ TEST_P(WriteUnits, CompiledFunctionsAreUndone) {
   EXPECT_EQ(FloatsOf(w), before);
 }
 
+/// Whether the call has failed when the rest of the step is recorded or not.
+TEST_P(WriteUnits, ACompiledCallThatFailsTakesItsStepWithIt) {
+  for (int64_t size : {4, 200000}) {
+    Tensor w = ones({size}), m = zeros({size}), other = zeros({4});
+    mark_step(true);
+    auto train = compile(
+        [&](const Tensor& index) {
+          m.add_(1.0f);  // does not depend on what fails
+          w.sub_(index_select(w, 0, index) * 0.5f);
+        },
+        {w, m});
+    Tensor good = zeros({1}, i64), bad = full({1}, 1000000, i64);
+    auto body = [&](const Tensor& index, bool first) {
+      if (!first) other.add_(1.0f);
+      train(index);
+      if (first) other.add_(1.0f);
+    };
+    float w_now = 1, steps = 0;
+    for (bool first : {true, false, true}) {
+      step([&] { body(bad, first); });
+      EXPECT_NE(TextOf([] { wait_device_ops(); }), "");
+      for (int i = 0; i < 2; ++i) {
+        EXPECT_EQ(w[3].item<float>(), w_now) << size;
+        EXPECT_EQ(m[3].item<float>(), steps) << size;
+        EXPECT_EQ(FloatsOf(other), Floats(4, steps)) << size;
+        step([&] { body(good, first); });
+        w_now /= 2;
+        ++steps;
+      }
+    }
+    EXPECT_EQ(w[3].item<float>(), w_now);
+    EXPECT_EQ(m[3].item<float>(), steps);
+  }
+}
+
 TEST_P(WriteUnits, QueuedCompiledCallsAreUndoneTogether) {
   Tensor w = ones({4}), big = ones({200000});
   mark_step(true);
@@ -743,6 +778,85 @@ TEST_P(WriteUnits, LbfgsLosesNothing) {
       EXPECT_EQ(StateOf(learner, optimizer), StateOf(twin, undisturbed)) << i << in_step;
     }
   }
+}
+
+/// What a scaler and an average know of the last update is undone with the weights.
+struct Scaled {
+  Scaled() { mark_step(true); }
+  Learner learner;
+  optim::SGD optimizer{learner.net->parameters(), {.lr = 0.1, .momentum = 0.9}};
+  optim::GradScaler scaler{{.init_scale = 8, .growth_interval = 2}};
+  optim::EMA average{learner.net->parameters(), 0.9};
+
+  enum class Throw { kNowhere, kAfterBackward, kAfterUnscale, kAfterStep, kAfterUpdate };
+  void Train(const Tensor& labels, Throw where = Throw::kNowhere) {
+    auto leave = [&](Throw here) {
+      if (where == here) throw std::runtime_error("a user's");
+    };
+    step([&] {
+      optimizer.zero_grad();
+      scaler.scale(cross_entropy(learner.net(learner.x), labels)).backward();
+      leave(Throw::kAfterBackward);
+      scaler.unscale_(optimizer);
+      leave(Throw::kAfterUnscale);
+      optim::clip_grad_norm_(learner.net->parameters(), 1.0);
+      scaler.step(optimizer);
+      leave(Throw::kAfterStep);
+      scaler.update();
+      average.update();
+      leave(Throw::kAfterUpdate);
+    });
+  }
+  std::vector<Floats> State() const {
+    std::vector<Floats> state = StateOf(learner, optimizer);
+    for (const StateDict& more : {scaler.state_dict(), average.state_dict()}) {
+      for (const auto& [name, tensor] : more) state.push_back(FloatsOf(tensor.to(f32)));
+    }
+    return state;
+  }
+};
+
+TEST_P(WriteUnits, AScalerAndAnAverageLoseNothing) {
+  using enum Scaled::Throw;
+  manual_seed(1);
+  Scaled disturbed, twin;
+  twin.learner.net->load_state_dict(disturbed.learner.net->state_dict());
+  twin.average.load_state_dict(disturbed.average.state_dict());
+  twin.learner.x = disturbed.learner.x;
+  for (auto where : {kNowhere, kAfterBackward, kAfterUnscale, kAfterStep, kAfterUpdate}) {
+    if (where == kNowhere) {
+      disturbed.Train(disturbed.learner.bad);
+      EXPECT_NE(Raised(), "");
+    } else {
+      EXPECT_THROW(disturbed.Train(disturbed.learner.good, where), std::runtime_error);
+    }
+    disturbed.Train(disturbed.learner.good);
+    twin.Train(twin.learner.good);
+    EXPECT_EQ(disturbed.State(), twin.State()) << static_cast<int>(where);
+  }
+}
+
+TEST_P(WriteUnits, AScalerForgetsWhatAFailedStepUnscaled) {
+  Tensor w = ones({4}).requires_grad_();
+  optim::SGD optimizer({w}, {.lr = 1});
+  optim::GradScaler scaler({.init_scale = 8});
+  auto backward = [&](bool bad) {
+    step([&] {
+      w.set_grad(Tensor());
+      Tensor factor = bad ? Picked(w.detach(), true) : ones({4});
+      scaler.scale((w * factor).sum()).backward();
+      scaler.unscale_(optimizer);
+    });
+  };
+  backward(true);
+  EXPECT_NE(Raised(), "");
+  backward(false);
+  EXPECT_ERROR(scaler.unscale_(optimizer), ValueError, "since the last update");
+  step([&] {
+    scaler.step(optimizer);
+    scaler.update();
+  });
+  EXPECT_EQ(FloatsOf(w), Floats(4, 0));
 }
 
 }  // namespace

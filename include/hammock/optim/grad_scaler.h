@@ -66,11 +66,23 @@ class HAMMOCK_API GradScaler {
   void load_state_dict(const StateDict& state, Location at = Location::current());
 
  private:
+  /// A number, and whether it was set: not if the step that set it failed, and was undone with what
+  /// else it wrote.
+  class Mark {
+   public:
+    explicit Mark(const Device& device);
+    void Set(const Tensor& value);
+    bool is_set() const;
+    const Tensor& number() const { return number_; }
+
+   private:
+    Tensor number_, unset_;
+  };
   /// The state of an optimiser since the last update.
   struct Entry {
     const Optimizer* optimizer;
-    Tensor found_inf;  // f32[], 1 where a gradient is not finite
-    bool unscaled = false, stepped = false;
+    Mark unscaled;  // f32[]: 1 where a gradient is not finite
+    Mark stepped;
     std::vector<Tensor> before;  // the values of its tensors, while it steps
   };
   Entry& EntryOf(const Optimizer& optimizer);
