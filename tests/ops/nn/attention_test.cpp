@@ -36,6 +36,8 @@ TEST(Attention, SeveralHeads) {
   auto [first, none] = multi_head_attention_forward(x, x, x, 2, 2, in, {}, eye2, {}, options);
   EXPECT_TENSOR(first, Type(f32, {2, 1, 2}), {1, 0, 1, 0}, 1e-6);
   EXPECT_FALSE(none.defined());
+  auto [joined, same] = multi_head_attention_forward(x, x, x, 2, 2, in, {}, Tensor(), {});
+  EXPECT_EQ(joined.to_vector<float>(), out.to_vector<float>());
   EXPECT_ERROR(multi_head_attention_forward(x, x, x, 2, 3, in, {}, eye2, {}), ValueError,
                "divides into 3 heads");
   EXPECT_ERROR(multi_head_attention_forward(x, x, x, 2, 2, eye2, {}, eye2, {}), ValueError,

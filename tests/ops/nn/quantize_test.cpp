@@ -412,6 +412,41 @@ TEST(QuantizeModule, ActivationsTooAfterCalibration) {
   EXPECT_LE(Difference(before, net.forward(x)), max(abs(before)).item<double>() * 0.1);
 }
 
+TEST(QuantizeModule, TransformersWithTheProjectionsOfTheirAttention) {
+  manual_seed(9);
+  NoGradGuard no_grad;
+  const nn::TransformerLayerOptions options{
+      .d_model = 16, .nhead = 2, .dim_feedforward = 32, .dropout = 0};
+  nn::TransformerEncoderLayer encoder(options), loaded(options);
+  nn::TransformerDecoderLayer decoder(options);
+  Tensor x = randn({5, 3, 16});
+  Tensor encoded = encoder->forward(x), decoded = decoder->forward(x, encoded);
+  EXPECT_EQ(nn::quantize_(*encoder),
+            (std::vector<std::string>{"self_attn.out_proj", "linear1", "linear2"}));
+  EXPECT_EQ(nn::quantize_(*decoder),
+            (std::vector<std::string>{"self_attn.out_proj", "multihead_attn.out_proj", "linear1",
+                                      "linear2"}));
+  EXPECT_LE(Difference(encoder->forward(x), encoded), 0.05);
+  EXPECT_LE(Difference(decoder->forward(x, encoded), decoded), 0.05);
+  EXPECT_EQ(encoder->get_tensor("self_attn.out_proj.weight").dtype(), i8);
+  nn::quantize_(*loaded);
+  loaded->load_state_dict(encoder->state_dict());
+  EXPECT_EQ(Difference(loaded->forward(x), encoder->forward(x)), 0);
+  encoder->get_tensor("self_attn.out_proj.scale").zero_();  // which was read, so
+  EXPECT_GT(Difference(encoder->forward(x), encoded), 0.05);
+}
+
+TEST(QuantizeModule, CallsOfForwardGoToTheQuantisedLayer) {
+  manual_seed(10);
+  NoGradGuard no_grad;
+  Small net;
+  Tensor x = randn({2, 8});
+  Tensor before = net.first->forward(x);
+  nn::quantize_(net, {.dtype = i4});
+  EXPECT_GT(Difference(net.first->forward(x), before), 0);
+  EXPECT_EQ(Difference(net.first->forward(x), net.first(x)), 0);
+}
+
 TEST(QuantizeModule, KeepsWhatItIsTold) {
   Small net;
   auto names = nn::quantize_(
