@@ -71,6 +71,10 @@ TEST(EmbeddingBag, BagsOfAVector) {
   EXPECT_TENSOR(embedding_bag(index, weight, offsets, {}, 2, false, "mean", false, {}, false, -1),
                 Type(f32, {3, 2}), {1.5, 15, 0, 0, 0, 0});
   EXPECT_ERROR(embedding_bag(index, weight), ValueError, "no offsets");
+  EXPECT_ERROR(embedding_bag(index, weight, offsets, {}, 2, true), NotSupported,
+               "scale_grad_by_freq is not there");
+  EXPECT_ERROR(embedding_bag(index, weight, offsets, {}, 2, false, "sum", true), NotSupported,
+               "sparse is not there");
   EXPECT_ERROR(scaled_dot_product_attention(Vec({1}), Vec({1}), Vec({1}), std::nullopt, 0.5),
                ValueError, "_attention: needs query");
   EXPECT_ERROR(embedding_bag(Vec({3}, i64), weight, Vec({0}, i64)).host(), Error, "out of bounds");
