@@ -2,11 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "backends/cpu/matmul/byte_rows.h"
 #include "backends/cpu/matmul/quantized_rows.h"
 #include "hammock/hammock.h"
+#include "hammock/inspect.h"
 
 namespace hammock {
 namespace {
@@ -236,6 +238,46 @@ TEST(QuantizedRows, EveryKernelGivesTheSums) {
         }
       }
     }
+  }
+}
+
+/// What a node of an op becomes on the CPU.
+lazy::ComputationInfo OnCpu(const char* op, const std::vector<Shape>& types) {
+  Graph graph;
+  std::vector<GraphValue> in;
+  for (const Shape& type : types) in.push_back(graph.AddInput(type));
+  const OpDef& record = op_registry::Get(op);
+  in.resize(record.info().schema.arguments().size());  // none for the rest
+  graph.AddOutput({graph.AddNode(record, in), 0});
+  std::vector<CompiledPart> parts = DescribeCompiled(graph, "cpu");
+  EXPECT_EQ(parts.size(), 1u);
+  return parts.at(0).info;
+}
+
+bool Uses(const lazy::ComputationInfo& info, const std::string& kernel) {
+  return std::ranges::any_of(info.kernels,
+                             [&](const auto& k) { return k.kind.starts_with(kernel); });
+}
+
+TEST(QuantizedRows, RunOnTheCpuWithoutADequantisedWeight) {
+  constexpr int64_t n = 256, k = 512;
+  for (int64_t rows : {1, 16, 17}) {
+    for (DType weight : {i8, i4}) {
+      auto info =
+          OnCpu("quantized_linear", {{f32, {rows, k}}, {weight, {n, k}}, {f32, {n, k / 64}}});
+      const bool few = rows <= cpu::QuantizedRows::kMostRows;
+      EXPECT_EQ(Uses(info, "quantised rows"), few) << rows << ' ' << NameOf(weight);
+      EXPECT_EQ(info.peak_bytes < n * k, few) << info.peak_bytes;
+    }
+  }
+}
+
+TEST(ByteRows, MultiplyOnTheCpuWithoutWiderOperands) {
+  constexpr int64_t n = 256, k = 512;
+  for (DType x : {i8, u8}) {
+    auto info = OnCpu("int_matmul", {{x, {4, k}}, {i8, {k, n}}});
+    EXPECT_TRUE(Uses(info, "rows of bytes")) << NameOf(x);
+    EXPECT_LT(info.peak_bytes, 2 * n * k) << "a weight of i32 has twice that";
   }
 }
 
