@@ -131,6 +131,16 @@ def test_layers_that_stay():
     assert nn.quantize_(reflecting, calibration=calibration) == []
 
 
+def test_fake_quantisation_passes_gradients():
+    x = hm.tensor([-9.0, 0.3, 9.0], requires_grad=True)
+    y = hm.fake_quantize_per_tensor_affine(x, 0.5, 1, 0, 7)
+    assert y.tolist() == [-0.5, 0.5, 3.0]
+    y.sum().backward()
+    assert x.grad.tolist() == [0, 1, 0]
+    rows = hm.fake_quantize_per_channel_affine(x.reshape(3, 1), hm.tensor([0.5, 1.0, 2.0]), hm.zeros(3), 0, -8, 7)
+    assert rows.flatten().tolist() == [-4, 0, 8]
+
+
 def test_wrong_arguments():
     net = nn.Sequential(nn.Linear(4, 4))
     with pytest.raises(TypeError, match="dtype"):

@@ -317,6 +317,39 @@ TEST(Quantize, RoundsTiesToEvenAndSaturatesEveryType) {
   }
 }
 
+TEST(FakeQuantize, GivesTheNumbersOfIntegersAndPassesGradients) {
+  Tensor x = tensor({-3.0, -0.26, 0.2, 0.24, 1.1, 90.0}).requires_grad_();
+  Tensor y = fake_quantize_per_tensor_affine(x, 0.5, 2, 0, 7);
+  EXPECT_EQ(y.to_vector<float>(), (std::vector<float>{-1, -0.5, 0, 0, 1, 2.5}));
+  (y * tensor({1.0, 2.0, 3.0, 4.0, 5.0, 6.0})).sum().backward();
+  EXPECT_EQ(x.grad().to_vector<float>(), (std::vector<float>{0, 2, 3, 4, 5, 0}));
+  Tensor of_tensors = fake_quantize_per_tensor_affine(x, tensor({0.5}), tensor({2}), 0, 7);
+  EXPECT_EQ(of_tensors.to_vector<float>(), y.to_vector<float>());
+}
+
+TEST(FakeQuantize, HasAScaleForEachChannel) {
+  manual_seed(11);
+  Tensor x = randn({3, 4}), scale = tensor({0.1, 0.2, 0.4, 1.0}), zero = tensor({0, 1, -1, 0}, i32);
+  Tensor y = fake_quantize_per_channel_affine(x, scale, zero, -1, -4, 3);
+  for (int64_t i = 0; i < 4; ++i) {
+    Tensor one = fake_quantize_per_tensor_affine(x.select(1, i), scale[i], zero[i], -4, 3);
+    EXPECT_EQ(y.select(1, i).to_vector<float>(), one.to_vector<float>());
+  }
+  Tensor q = quantize(x, scale, zero.to(i8), i8);
+  EXPECT_LE(Difference(fake_quantize_per_channel_affine(x, scale, zero, 1, -128, 127),
+                       dequantize(q, scale, zero.to(i8))),
+            1e-6);
+  auto each = [&](const Tensor& row) {
+    return fake_quantize_per_channel_affine(row, scale, zero, 0, -4, 3);
+  };
+  EXPECT_EQ(vmap(each)(x).to_vector<float>(), y.to_vector<float>());
+  EXPECT_EQ(fake_quantize_per_tensor_affine(x.to(bf16), 0.5, 0, -4, 3).dtype(), bf16);
+  EXPECT_THROW(fake_quantize_per_channel_affine(x, scale, zero, 0, -4, 3), ValueError);
+  EXPECT_THROW(fake_quantize_per_tensor_affine(x, scale, 0, -4, 3), ValueError);
+  EXPECT_THROW(fake_quantize_per_tensor_affine(x, 1.0, 0, 4, 3), ValueError);
+  EXPECT_THROW(fake_quantize_per_tensor_affine(zero, 1.0, 0, -4, 3), TypeError);
+}
+
 // ---- integers
 
 TEST(IntMatmul, ZeroPointsOfRowsAndColumns) {
