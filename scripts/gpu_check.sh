@@ -1,8 +1,9 @@
 #!/bin/bash
 # Builds what a machine with a GPU is needed for, runs it and prints a table last; about ten minutes
 # on 16 cores. Needs nvcc's toolkit, CMake, Ninja, g++, GoogleTest, fmt and nlohmann-json; nothing is
-# downloaded. Parts: device warm loss kernels fuzz golden programs records training ranks memcheck racecheck
-# bench (all, if none is named). All but the last run side by side.
+# downloaded. Parts: device warm loss undo kernels fuzz golden golden_complex golden_types golden_fft
+# golden_names sparse quantise programs records training ranks memcheck racecheck bench (all, if none
+# is named). All but the last run side by side.
 #   scripts/gpu_check.sh [part...]
 # GPU_CHECK_LOGS: folder of logs. GPU_CHECK_DATA: folder of Fashion-MNIST, for the training runs.
 set -uo pipefail
@@ -47,7 +48,7 @@ row() {
   [ "$status" -eq 0 ] && word=passed
   [ "$status" -eq 77 ] && word=skipped
   [ $word = FAILED ] && text="status $status"
-  printf '%-10s %-7s %4ds  %s\n' "$1" $word "$seconds" "$text"
+  printf '%-14s %-7s %4ds  %s\n' "$1" $word "$seconds" "$text"
   [ $word != FAILED ]
 }
 
@@ -69,17 +70,17 @@ run_shares() {
   return $status
 }
 
-# The groups of the golden suite, shared out over processes.
+# golden NAME [option...]: the groups of a golden suite, shared out over processes.
 golden() {
-  local suite=$build/golden_suite out=$logs/golden
+  local name=$1 suite=$build/$1_suite out=$logs/$1
+  shift
   rm -rf "$out"
   mkdir -p "$suite" "$out"
-  [ -e "$suite/manifest.jsonl" ] || tar xf tests/golden/golden.tar.xz -C "$suite"
-  grep -v '^#' tests/golden/expected_ops.txt | awk 'NF {print $1}' >"$out/ops"
-  split -n "r/$((2 * jobs))" "$out/ops" "$out/part."
+  [ -e "$suite/manifest.jsonl" ] || tar xf "tests/golden/$name.tar.xz" -C "$suite"
+  grep -o '"op": "[^"]*"' "$suite/manifest.jsonl" | cut -d '"' -f 4 | sort -u >"$out/ops"
+  split -e -n "r/$((2 * jobs))" "$out/ops" "$out/part."
   ls "$out"/part.* | xargs -P "$jobs" -I{} sh -c \
-    "$build/tools/golden/hammock-golden $suite --device cuda --isolate --op \$(paste -sd, {}) \
-      --expect tests/golden/expected_ops.txt --known tests/golden/known_failures.txt \
+    "$build/tools/golden/hammock-golden $suite --device cuda --isolate --op \$(paste -sd, {}) $* \
       >{}.log 2>&1 || echo {} >>$out/bad"
   cat "$out"/part.*.log
   awk '$1 == "total" {cases += $2; pass += $3} END {print pass " of " cases " cases pass"}' \
@@ -137,7 +138,8 @@ gloo=OFF  # which the ranks meet by, where it is installed
 cmake --preset minimal -B "$build" -D HAMMOCK_WITH_GLOO=$gloo >"$logs/configure.log" 2>&1 ||
   { cat "$logs/configure.log"; exit 1; }
 cmake --build "$build" -j "$jobs" --target cuda_backend_tests cuda_fuzz_tests hammock-golden \
-  random_program_tests autograd_tests hammock-training gpu_bench thread_bench distributed_child >"$logs/build.log" 2>&1 ||
+  cuda_undo_tests sparse_tests quantize_tests random_program_tests autograd_tests hammock-training \
+  gpu_bench thread_bench distributed_child >"$logs/build.log" 2>&1 ||
   { grep -E 'error|FAILED' -A3 "$logs/build.log" | head -60; exit 1; }
 built=$((SECONDS - start))
 
@@ -152,7 +154,13 @@ check loss env LOSE_THE_GPU=1 $build/tests/backends/cuda/cuda_backend_tests \
   --gtest_filter='CudaCard.CanBeLost'
 check kernels $build/tests/backends/cuda/cuda_fuzz_tests --gtest_filter='CudaKernels*'
 check fuzz by_seed 4 $build/tests/backends/cuda/cuda_fuzz_tests --gtest_filter='*OnAGpu*'
-check golden golden
+check golden golden golden --expect tests/golden/expected_ops.txt --known tests/golden/known_failures.txt
+for suite in golden_complex golden_types golden_fft golden_names; do
+  check $suite golden $suite
+done
+check undo $build/tests/backends/cuda/cuda_undo_tests
+check sparse "${on_cuda[@]}" $build/tests/ops/sparse_tests --gtest_filter='*OnDevice*'
+check quantise "${on_cuda[@]}" $build/tests/ops/quantize_tests
 check programs by_seed 4 "${on_cuda[@]}" $build/tests/runtime/random_program_tests \
   --gtest_filter='RandomProgram.Gives*'
 check records by_test 4 "${on_cuda[@]}" $build/tests/autograd/autograd_tests \
@@ -176,7 +184,7 @@ for name in "${names[@]}"; do
 done
 wanted bench && cat "$logs/bench.log"
 wanted threads && cat "$logs/threads.log"
-printf '%-10s %-7s %4ds\n' build passed $built
+printf '%-14s %-7s %4ds\n' build passed $built
 cat "$logs/table"
-printf '%-10s %-7s %4ds\n' all "$([ $failed = 0 ] && echo passed || echo FAILED)" $SECONDS
+printf '%-14s %-7s %4ds\n' all "$([ $failed = 0 ] && echo passed || echo FAILED)" $SECONDS
 exit $failed

@@ -137,7 +137,7 @@ class HAMMOCK_API Module {
   /// By dotted path; ValueError "Attribute named a.b is not a Module".
   ModulePtr get_submodule(const std::string& path, Location at = Location::current()) const;
   /// Calls of the former submodule through handles that C++ code still has (`fc(x)`,
-  /// `fc->run_method(...)`, not `fc->forward(x)`) go to the new one, except from inside of it.
+  /// `fc->run_method(...)`, `fc->forward(x)` of UnaryLayers) go to the new one, except from within.
   void replace_submodule(const std::string& path, ModulePtr module,
                          Location at = Location::current());
   void remove_submodule(const std::string& path, Location at = Location::current());

@@ -387,7 +387,7 @@ nb::object TransposedOf(const Tensor& tensor) { return nb::cast(tensor.T(kNowher
 nb::object MatrixTransposeOf(const Tensor& tensor) { return nb::cast(tensor.mT(kNowhere)); }
 nb::object DTypeOfTensor(const Tensor& tensor) { return ObjectOf(tensor.dtype(kNowhere)); }
 Device DeviceOf(const Tensor& tensor) { return tensor.device(kNowhere); }
-int64_t ElementSize(const Tensor& tensor) { return InfoOf(tensor.dtype(kNowhere)).bits / 8; }
+int64_t ElementSize(const Tensor& tensor) { return BytesOf(tensor.dtype(kNowhere), 1); }
 Tensor GradOf(const Tensor& tensor) { return tensor.grad(kNowhere); }
 Tensor DetachedOf(const Tensor& tensor) { return tensor.detach(kNowhere); }
 

@@ -76,6 +76,9 @@ UnaryModule::UnaryModule(std::string class_name) : Module(std::move(class_name))
 }
 
 Tensor UnaryLayer::forward(const TensorAt& input) {
+  if (Module* other = replacement()) {
+    return detail::CallReplacement<Tensor>(*other, input.at, input.tensor);
+  }
   return CallForward(*this, input.at, [&] { return Run(input.tensor); });
 }
 

@@ -102,8 +102,9 @@ std::tuple<Tensor, Tensor> MultiheadAttentionImpl::forward(const TensorAt& given
     rest.v_proj_weight = Given(v_proj_weight);
     auto [output, weights] = multi_head_attention_forward(
         time_first(query), time_first(key), time_first(value), options.embed_dim, options.num_heads,
-        Given(in_proj_weight), Given(in_proj_bias), out_proj->weight, Given(out_proj->bias), rest);
-    return {time_first(output), weights};
+        Given(in_proj_weight), Given(in_proj_bias), Tensor(), std::nullopt, rest);
+    // The layer, not its weight: another may have taken its place.
+    return {time_first(out_proj(output)), weights};
   });
 }
 

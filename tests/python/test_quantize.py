@@ -93,6 +93,30 @@ def test_observers():
         nn.MinMaxObserver(2.0)
 
 
+def test_transformers_with_the_projections_of_their_attention():
+    net, again, of_bytes = (nn.TransformerEncoderLayer(16, 2, 32, dropout=0.0) for _ in range(3))
+    x = hm.randn(5, 3, 16)
+    before = net(x)
+    names = ["self_attn.out_proj", "linear1", "linear2"]
+    assert sorted(nn.quantize_(net)) == sorted(names) == sorted(nn.quantize_(again))
+    assert difference(net(x), before) <= 0.05
+    assert net.state_dict()["self_attn.out_proj.weight"].dtype is hm.int8
+    again.load_state_dict(net.state_dict())
+    assert difference(net(x), again(x)) == 0
+    net.self_attn.out_proj.scale.zero_()  # which is read, so
+    assert difference(net(x), before) > 0.05
+    with nn.Calibration(of_bytes) as calibration:
+        before = of_bytes(x)
+    nn.quantize_(of_bytes, calibration=calibration)
+    assert isinstance(of_bytes.self_attn.out_proj, nn.ByteLinear) and difference(of_bytes(x), before) <= 0.1
+
+
+def test_losses_of_a_linear_layer():
+    loss, x, target = nn.LinearCrossEntropyLoss(8, 4), hm.randn(3, 8), hm.tensor([0, 3, 1])
+    before = loss(x, target)
+    assert nn.quantize_(loss) == ["linear"] and difference(loss(x, target), before) <= 0.05
+
+
 def test_layers_that_stay():
     net = Small()
     assert nn.quantize_(net, keep=lambda name, layer: name == "second" or isinstance(layer, nn.Conv2d)) == ["first"]
@@ -105,6 +129,16 @@ def test_layers_that_stay():
     calibration = nn.Calibration(reflecting)
     reflecting(hm.ones(1, 1, 5, 5))
     assert nn.quantize_(reflecting, calibration=calibration) == []
+
+
+def test_fake_quantisation_passes_gradients():
+    x = hm.tensor([-9.0, 0.3, 9.0], requires_grad=True)
+    y = hm.fake_quantize_per_tensor_affine(x, 0.5, 1, 0, 7)
+    assert y.tolist() == [-0.5, 0.5, 3.0]
+    y.sum().backward()
+    assert x.grad.tolist() == [0, 1, 0]
+    rows = hm.fake_quantize_per_channel_affine(x.reshape(3, 1), hm.tensor([0.5, 1.0, 2.0]), hm.zeros(3), 0, -8, 7)
+    assert rows.flatten().tolist() == [-4, 0, 8]
 
 
 def test_wrong_arguments():

@@ -654,6 +654,44 @@ TEST(VmapLooped, CustomCallsSeeOneSample) {
   EXPECT_TENSOR_EQ(vmap(first)(x), x.select(1, 0).clone());
 }
 
+// ---- ops without samples, which records_test.cpp leaves out
+
+TEST(Vmap, EigenvaluesOfEachMatrix) {
+  auto parts = [](const Tensor& x) {
+    auto [values, vectors] = linalg_eig(x);
+    return view_as_real(cat({values.unsqueeze(0), vectors}));
+  };
+  Tensor a = Numbers({3, 4, 4}, 0.1);
+  EXPECT_TENSOR_NEAR(vmap(parts)(a), Rows(parts, a), 1e-12);
+  EXPECT_TENSOR_NEAR(vmap(parts, {1})(a.transpose(0, 1).contiguous()), Rows(parts, a), 1e-12);
+}
+
+TEST(Vmap, ValuesOfASparseTensor) {
+  Tensor indices = tensor({{0, 1, 1, 0}, {2, 0, 2, 2}}), b = Numbers({3, 2}, 0.3);
+  Tensor values = Numbers({5, 4}, 0.1);
+  SparseTensor coo = sparse_coo_tensor(indices, values[0], {2, 3}), csr = coo.to_sparse_csr();
+  for (const SparseTensor& pattern : {coo, csr}) {
+    auto times = [&](const Tensor& v) { return sparse::mm(pattern.with_values(v), b); };
+    auto dense = [&](const Tensor& v) { return pattern.with_values(v).to_dense(); };
+    auto slope = [&](const Tensor& v) {
+      Tensor leaf = v.detach().requires_grad_();
+      return grad({times(leaf).square().sum()}, {leaf})[0];
+    };
+    EXPECT_TENSOR_NEAR(vmap(times)(values), Rows(times, values), 1e-12);
+    EXPECT_TENSOR_NEAR(vmap(dense)(values), Rows(dense, values), 1e-12);
+    EXPECT_TENSOR_NEAR(vmap(slope)(values), Rows(slope, values), 1e-12);
+    EXPECT_TENSOR_NEAR(vmap(times)(values),
+                       vmap([&](const Tensor& v) { return matmul(dense(v), b); })(values), 1e-12);
+  }
+}
+
+TEST(Vmap, MatricesBesideASparseTensor) {
+  SparseTensor a = sparse_coo_tensor(tensor({{0, 1, 1}, {2, 0, 2}}), Numbers({3}, 0.1), {2, 3});
+  Tensor b = Numbers({4, 3, 2}, 0.3);
+  auto times = [&](const Tensor& x) { return sparse::mm(a, x); };
+  EXPECT_TENSOR_NEAR(vmap(times)(b), Rows(times, b), 1e-12);
+}
+
 // ---- errors
 
 std::string MessageOf(const std::function<void()>& fn) {

@@ -39,7 +39,7 @@ struct AttentionOptions {
 };
 
 /// (output, weights); inputs are (length, batch, embed) or (length, embed). Without need_weights
-/// the second is undefined.
+/// the second is undefined; without out_proj_weight the output is not projected.
 HAMMOCK_API std::tuple<Tensor, Tensor> multi_head_attention_forward(
     const Tensor& query, const Tensor& key, const Tensor& value, int64_t embed_dim_to_check,
     int64_t num_heads, const std::optional<Tensor>& in_proj_weight,

@@ -32,6 +32,18 @@ HAMMOCK_API Tensor dequantize(const Tensor& self, const Tensor& scale,
 HAMMOCK_API Tensor quantization_scale(const Tensor& self, const Dims& sizes,
                                       DType dtype = DType::kI8, HAMMOCK_AT);
 
+/// self, quantised to whole numbers from `quant_min` to `quant_max` and dequantised: for training a
+/// model that will be quantised. Gradients pass where a value was not clamped, as if nothing were
+/// rounded; scale and zero point have none.
+HAMMOCK_API Tensor fake_quantize_per_tensor_affine(const Tensor& self, const TensorArg& scale,
+                                                   const TensorArg& zero_point, int64_t quant_min,
+                                                   int64_t quant_max, HAMMOCK_AT);
+/// The same with an element of `scale` and `zero_point` for each index along `axis`.
+HAMMOCK_API Tensor fake_quantize_per_channel_affine(const Tensor& self, const Tensor& scale,
+                                                    const Tensor& zero_point, int64_t axis,
+                                                    int64_t quant_min, int64_t quant_max,
+                                                    HAMMOCK_AT);
+
 /// linear(input, dequantize(weight, scale, zero_point), bias): a float input, a quantised weight
 /// [out, in]. Results have the dtype of `input`.
 HAMMOCK_API Tensor quantized_linear(const Tensor& input, const Tensor& weight, const Tensor& scale,

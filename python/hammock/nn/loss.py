@@ -66,7 +66,7 @@ class LinearCrossEntropyLoss(Module):
         self.options = {"reduction": reduction, "ignore_index": ignore_index, "label_smoothing": label_smoothing}
 
     def forward(self, x, target):
-        return hm.linear_cross_entropy(x, self.linear.weight, target, self.linear.bias, **self.options)
+        return hm.cross_entropy(self.linear(x), target, **self.options)
 
 
 class AdaptiveLogSoftmaxWithLoss(Module):

@@ -50,10 +50,11 @@ class MultiheadAttention(Module):
             attn_mask = _causal_mask(query.shape[0], query.dtype, query.device)
         result, weights = hm.multi_head_attention_forward(
             query, key, value, self.embed_dim, self.num_heads, self.in_proj_weight, self.in_proj_bias, self.bias_k, self.bias_v,
-            self.add_zero_attn, self.dropout, self.out_proj.weight, self.out_proj.bias, training=self.training,
+            self.add_zero_attn, self.dropout, None, None, training=self.training,
             key_padding_mask=key_padding_mask, need_weights=need_weights, attn_mask=attn_mask,
             use_separate_proj_weight=self.in_proj_weight is None, q_proj_weight=self.q_proj_weight,
             k_proj_weight=self.k_proj_weight, v_proj_weight=self.v_proj_weight, average_attn_weights=average_attn_weights)
+        result = self.out_proj(result)  # the layer, not its weight: another may have taken its place
         return (result.transpose(0, 1) if swaps else result), weights
 
 

@@ -280,7 +280,8 @@ std::tuple<Tensor, Tensor> multi_head_attention_forward(
   auto [heads, weights] = Attend(q, k, v, CombinedMask(masks, h, source), p, false, DefaultScale(q),
                                  o.need_weights, at);
   Tensor joined = Reshaped(Permuted(heads, {1, 0, 2}), {length, batch, embed});
-  Tensor result = linear(joined, out_proj_weight, out_proj_bias);
+  Tensor result =
+      out_proj_weight.defined() ? linear(joined, out_proj_weight, out_proj_bias) : joined;
   if (!batched) result = Reshaped(result, {length, result.size(2)});
   if (!o.need_weights) return {result, Tensor()};
   weights = Reshaped(weights, {batch, num_heads, length, source});
@@ -316,7 +317,7 @@ Any CallMultiHead(std::span<const Any> a) {
   o.average_attn_weights = a[23].ToBool();
   auto [result, weights] = multi_head_attention_forward(
       a[0].ToTensor(), a[1].ToTensor(), a[2].ToTensor(), a[3].ToInt(), a[4].ToInt(), tensor(5),
-      tensor(6), a[11].ToTensor(), tensor(12), o);
+      tensor(6), tensor(11).value_or(Tensor()), tensor(12), o);
   return Any::Tuple({Any(result), weights.defined() ? Any(weights) : Any()});
 }
 
@@ -335,7 +336,7 @@ constinit const OpDef kMultiHeadAttention = {
     .schema =
         "multi_head_attention_forward(Tensor query, Tensor key, Tensor value, int "
         "embed_dim_to_check, int num_heads, Tensor? in_proj_weight, Tensor? in_proj_bias, Tensor? "
-        "bias_k, Tensor? bias_v, bool add_zero_attn, float dropout_p, Tensor out_proj_weight, "
+        "bias_k, Tensor? bias_v, bool add_zero_attn, float dropout_p, Tensor? out_proj_weight, "
         "Tensor? out_proj_bias, bool training=True, Tensor? key_padding_mask=None, bool "
         "need_weights=True, Tensor? attn_mask=None, bool use_separate_proj_weight=False, Tensor? "
         "q_proj_weight=None, Tensor? k_proj_weight=None, Tensor? v_proj_weight=None, Tensor? "

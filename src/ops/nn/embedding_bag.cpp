@@ -132,12 +132,15 @@ Tensor embedding_bag(const Tensor& input, const Tensor& weight, const Maybe& off
                      const std::string& mode, bool sparse, const Maybe& per_sample_weights,
                      bool include_last_offset, std::optional<int64_t> padding_idx, Location at) {
   LocationScope scope(at);
-  static_cast<void>(scale_grad_by_freq);  // these two are about gradients
-  static_cast<void>(sparse);
+  if (scale_grad_by_freq || sparse) {
+    Throw<NotSupported>(ErrorCode::kNotSupported,
+                        "{}: {} is not there: gradients are dense, and not scaled by frequency",
+                        kOp, sparse ? "sparse" : "scale_grad_by_freq");
+  }
   // PyTorch still takes the two in their old order.
   if (IsFloat(input.dtype()) && weight.dtype() == DType::kI64) {
-    return embedding_bag(weight, input, offsets, max_norm, norm_type, scale_grad_by_freq, mode,
-                         sparse, per_sample_weights, include_last_offset, padding_idx, at);
+    return embedding_bag(weight, input, offsets, max_norm, norm_type, false, mode, false,
+                         per_sample_weights, include_last_offset, padding_idx, at);
   }
   CheckBag(input, weight, mode, per_sample_weights);
   int64_t rows = weight.size(0);

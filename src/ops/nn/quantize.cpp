@@ -472,8 +472,9 @@ double ops::HighestStep(DType dtype, DType wide) {
 }
 
 std::span<const OpDef* const> ops::QuantizeOps() {
-  static constexpr const OpDef* kOps[] = {&kQuantize, &kDequantize, &kQuantizedLinear, &kIntMatmul,
-                                          &kIntConvolution};
+  static constexpr const OpDef* kOps[] = {
+      &kQuantize,       &kDequantize,   &kQuantizedLinear,          &kIntMatmul,
+      &kIntConvolution, &kFakeQuantize, &kFakeQuantizeFunctions[0], &kFakeQuantizeFunctions[1]};
   return kOps;
 }
 

@@ -36,6 +36,8 @@ TEST(Attention, SeveralHeads) {
   auto [first, none] = multi_head_attention_forward(x, x, x, 2, 2, in, {}, eye2, {}, options);
   EXPECT_TENSOR(first, Type(f32, {2, 1, 2}), {1, 0, 1, 0}, 1e-6);
   EXPECT_FALSE(none.defined());
+  auto [joined, same] = multi_head_attention_forward(x, x, x, 2, 2, in, {}, Tensor(), {});
+  EXPECT_EQ(joined.to_vector<float>(), out.to_vector<float>());
   EXPECT_ERROR(multi_head_attention_forward(x, x, x, 2, 3, in, {}, eye2, {}), ValueError,
                "divides into 3 heads");
   EXPECT_ERROR(multi_head_attention_forward(x, x, x, 2, 2, eye2, {}, eye2, {}), ValueError,
@@ -69,6 +71,10 @@ TEST(EmbeddingBag, BagsOfAVector) {
   EXPECT_TENSOR(embedding_bag(index, weight, offsets, {}, 2, false, "mean", false, {}, false, -1),
                 Type(f32, {3, 2}), {1.5, 15, 0, 0, 0, 0});
   EXPECT_ERROR(embedding_bag(index, weight), ValueError, "no offsets");
+  EXPECT_ERROR(embedding_bag(index, weight, offsets, {}, 2, true), NotSupported,
+               "scale_grad_by_freq is not there");
+  EXPECT_ERROR(embedding_bag(index, weight, offsets, {}, 2, false, "sum", true), NotSupported,
+               "sparse is not there");
   EXPECT_ERROR(scaled_dot_product_attention(Vec({1}), Vec({1}), Vec({1}), std::nullopt, 0.5),
                ValueError, "_attention: needs query");
   EXPECT_ERROR(embedding_bag(Vec({3}, i64), weight, Vec({0}, i64)).host(), Error, "out of bounds");

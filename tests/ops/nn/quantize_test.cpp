@@ -2,11 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "backends/cpu/matmul/byte_rows.h"
 #include "backends/cpu/matmul/quantized_rows.h"
 #include "hammock/hammock.h"
+#include "hammock/inspect.h"
 
 namespace hammock {
 namespace {
@@ -239,6 +241,46 @@ TEST(QuantizedRows, EveryKernelGivesTheSums) {
   }
 }
 
+/// What a node of an op becomes on the CPU.
+lazy::ComputationInfo OnCpu(const char* op, const std::vector<Shape>& types) {
+  Graph graph;
+  std::vector<GraphValue> in;
+  for (const Shape& type : types) in.push_back(graph.AddInput(type));
+  const OpDef& record = op_registry::Get(op);
+  in.resize(record.info().schema.arguments().size());  // none for the rest
+  graph.AddOutput({graph.AddNode(record, in), 0});
+  std::vector<CompiledPart> parts = DescribeCompiled(graph, "cpu");
+  EXPECT_EQ(parts.size(), 1u);
+  return parts.at(0).info;
+}
+
+bool Uses(const lazy::ComputationInfo& info, const std::string& kernel) {
+  return std::ranges::any_of(info.kernels,
+                             [&](const auto& k) { return k.kind.starts_with(kernel); });
+}
+
+TEST(QuantizedRows, RunOnTheCpuWithoutADequantisedWeight) {
+  constexpr int64_t n = 256, k = 512;
+  for (int64_t rows : {1, 16, 17}) {
+    for (DType weight : {i8, i4}) {
+      auto info =
+          OnCpu("quantized_linear", {{f32, {rows, k}}, {weight, {n, k}}, {f32, {n, k / 64}}});
+      const bool few = rows <= cpu::QuantizedRows::kMostRows;
+      EXPECT_EQ(Uses(info, "quantised rows"), few) << rows << ' ' << NameOf(weight);
+      EXPECT_EQ(info.peak_bytes < n * k, few) << info.peak_bytes;
+    }
+  }
+}
+
+TEST(ByteRows, MultiplyOnTheCpuWithoutWiderOperands) {
+  constexpr int64_t n = 256, k = 512;
+  for (DType x : {i8, u8}) {
+    auto info = OnCpu("int_matmul", {{x, {4, k}}, {i8, {k, n}}});
+    EXPECT_TRUE(Uses(info, "rows of bytes")) << NameOf(x);
+    EXPECT_LT(info.peak_bytes, 2 * n * k) << "a weight of i32 has twice that";
+  }
+}
+
 TEST(ByteRows, EveryKernelGivesTheSums) {
   using Level = cpu::ByteRows::Level;
   for (bool is_signed : {false, true}) {
@@ -273,6 +315,39 @@ TEST(Quantize, RoundsTiesToEvenAndSaturatesEveryType) {
       EXPECT_TRUE(Host(q.to(f64)).SameBits(Host(expected))) << NameOf(dtype) << ' ' << zero;
     }
   }
+}
+
+TEST(FakeQuantize, GivesTheNumbersOfIntegersAndPassesGradients) {
+  Tensor x = tensor({-3.0, -0.26, 0.2, 0.24, 1.1, 90.0}).requires_grad_();
+  Tensor y = fake_quantize_per_tensor_affine(x, 0.5, 2, 0, 7);
+  EXPECT_EQ(y.to_vector<float>(), (std::vector<float>{-1, -0.5, 0, 0, 1, 2.5}));
+  (y * tensor({1.0, 2.0, 3.0, 4.0, 5.0, 6.0})).sum().backward();
+  EXPECT_EQ(x.grad().to_vector<float>(), (std::vector<float>{0, 2, 3, 4, 5, 0}));
+  Tensor of_tensors = fake_quantize_per_tensor_affine(x, tensor({0.5}), tensor({2}), 0, 7);
+  EXPECT_EQ(of_tensors.to_vector<float>(), y.to_vector<float>());
+}
+
+TEST(FakeQuantize, HasAScaleForEachChannel) {
+  manual_seed(11);
+  Tensor x = randn({3, 4}), scale = tensor({0.1, 0.2, 0.4, 1.0}), zero = tensor({0, 1, -1, 0}, i32);
+  Tensor y = fake_quantize_per_channel_affine(x, scale, zero, -1, -4, 3);
+  for (int64_t i = 0; i < 4; ++i) {
+    Tensor one = fake_quantize_per_tensor_affine(x.select(1, i), scale[i], zero[i], -4, 3);
+    EXPECT_EQ(y.select(1, i).to_vector<float>(), one.to_vector<float>());
+  }
+  Tensor q = quantize(x, scale, zero.to(i8), i8);
+  EXPECT_LE(Difference(fake_quantize_per_channel_affine(x, scale, zero, 1, -128, 127),
+                       dequantize(q, scale, zero.to(i8))),
+            1e-6);
+  auto each = [&](const Tensor& row) {
+    return fake_quantize_per_channel_affine(row, scale, zero, 0, -4, 3);
+  };
+  EXPECT_EQ(vmap(each)(x).to_vector<float>(), y.to_vector<float>());
+  EXPECT_EQ(fake_quantize_per_tensor_affine(x.to(bf16), 0.5, 0, -4, 3).dtype(), bf16);
+  EXPECT_THROW(fake_quantize_per_channel_affine(x, scale, zero, 0, -4, 3), ValueError);
+  EXPECT_THROW(fake_quantize_per_tensor_affine(x, scale, 0, -4, 3), ValueError);
+  EXPECT_THROW(fake_quantize_per_tensor_affine(x, 1.0, 0, 4, 3), ValueError);
+  EXPECT_THROW(fake_quantize_per_tensor_affine(zero, 1.0, 0, -4, 3), TypeError);
 }
 
 // ---- integers
@@ -410,6 +485,41 @@ TEST(QuantizeModule, ActivationsTooAfterCalibration) {
   EXPECT_EQ(names, (std::vector<std::string>{"conv", "first", "second"}));
   EXPECT_EQ(net.get_submodule("conv")->class_name(), "ByteConv");
   EXPECT_LE(Difference(before, net.forward(x)), max(abs(before)).item<double>() * 0.1);
+}
+
+TEST(QuantizeModule, TransformersWithTheProjectionsOfTheirAttention) {
+  manual_seed(9);
+  NoGradGuard no_grad;
+  const nn::TransformerLayerOptions options{
+      .d_model = 16, .nhead = 2, .dim_feedforward = 32, .dropout = 0};
+  nn::TransformerEncoderLayer encoder(options), loaded(options);
+  nn::TransformerDecoderLayer decoder(options);
+  Tensor x = randn({5, 3, 16});
+  Tensor encoded = encoder->forward(x), decoded = decoder->forward(x, encoded);
+  EXPECT_EQ(nn::quantize_(*encoder),
+            (std::vector<std::string>{"self_attn.out_proj", "linear1", "linear2"}));
+  EXPECT_EQ(nn::quantize_(*decoder),
+            (std::vector<std::string>{"self_attn.out_proj", "multihead_attn.out_proj", "linear1",
+                                      "linear2"}));
+  EXPECT_LE(Difference(encoder->forward(x), encoded), 0.05);
+  EXPECT_LE(Difference(decoder->forward(x, encoded), decoded), 0.05);
+  EXPECT_EQ(encoder->get_tensor("self_attn.out_proj.weight").dtype(), i8);
+  nn::quantize_(*loaded);
+  loaded->load_state_dict(encoder->state_dict());
+  EXPECT_EQ(Difference(loaded->forward(x), encoder->forward(x)), 0);
+  encoder->get_tensor("self_attn.out_proj.scale").zero_();  // which was read, so
+  EXPECT_GT(Difference(encoder->forward(x), encoded), 0.05);
+}
+
+TEST(QuantizeModule, CallsOfForwardGoToTheQuantisedLayer) {
+  manual_seed(10);
+  NoGradGuard no_grad;
+  Small net;
+  Tensor x = randn({2, 8});
+  Tensor before = net.first->forward(x);
+  nn::quantize_(net, {.dtype = i4});
+  EXPECT_GT(Difference(net.first->forward(x), before), 0);
+  EXPECT_EQ(Difference(net.first->forward(x), net.first(x)), 0);
 }
 
 TEST(QuantizeModule, KeepsWhatItIsTold) {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <string_view>
 
 #include "hammock/autograd.h"
 #include "hammock/error.h"
@@ -34,9 +35,10 @@ class OnDevice : public ::testing::TestWithParam<const char*> {
  protected:
   Device device() const { return Device(GetParam()); }
 };
-/// The emulated GPU where the environment asks for it.
+/// The GPU where the environment asks for it, emulated or not.
 std::vector<const char*> Devices() {
-  if (std::getenv("HAMMOCK_CUDA_EMULATE")) return {"cuda"};
+  const char* device = std::getenv("HAMMOCK_DEVICE");
+  if (device && std::string_view(device) == "cuda") return {"cuda"};
   return {"reference", "cpu"};
 }
 INSTANTIATE_TEST_SUITE_P(Sparse, OnDevice, ::testing::ValuesIn(Devices()),
