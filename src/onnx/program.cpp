@@ -20,6 +20,9 @@ namespace {
 /// deep.
 constexpr int kMostDeferred = 64;
 constexpr int kMostCalls = 64;
+/// Steps of one call beyond the nodes of the file's own graph.
+constexpr int64_t kMostSteps = 1 << 18;
+constexpr size_t kMostText = 1 << 28;
 
 std::string Described(const format::Node& node) {
   std::string output = node.outputs.empty() ? "" : node.outputs[0];
@@ -48,13 +51,14 @@ auto Named(const format::Node& node, Body body) {
 }
 
 /// Numbers that operators need are few; a file that asks for more is wrong.
-void CheckAmount(const Graph& graph) {
+void CheckAmount(Run& run, const Graph& graph) {
   constexpr int64_t kMostElements = int64_t{1} << 24;
   int64_t elements = 0;
   for (const GraphNode& node : graph.nodes()) {
     for (const Shape& type : node.types) elements += std::min(type.numel(), kMostElements);
   }
-  if (elements < kMostElements) return;
+  constexpr int64_t kElementsOfStep = 1024;
+  if (elements < kMostElements) return run.Spend(elements / kElementsOfStep);
   Throw(ErrorCode::kValue, "{} elements are needed as numbers, at most {} can be", elements,
         kMostElements);
 }
@@ -129,7 +133,7 @@ class Deferred : public Source {
     });
     if (computed.empty()) return hosts;
     Graph primitives = ExpandComposites(std::move(graph));
-    CheckAmount(primitives);
+    CheckAmount(run_, primitives);
     std::vector<HostTensor> results = reference::Interpret(primitives, given);
     for (size_t i = 0; i < computed.size(); ++i) hosts[computed[i]] = results[i];
     return hosts;
@@ -189,7 +193,11 @@ Values MovedStrings(Run& run, const Operator& op, const format::Node& node, int6
   for (size_t i = 0; i < node.outputs.size(); ++i) {
     const HostTensor& positions = moved.Host(i);
     std::vector<std::string> texts;
-    for (int64_t at : positions.values<int64_t>()) texts.push_back(all.at(static_cast<size_t>(at)));
+    for (int64_t at : positions.values<int64_t>()) {
+      const std::string& text = all.at(static_cast<size_t>(at));
+      run.SpendText(text.size());
+      texts.push_back(text);
+    }
     results.push_back(Value::Text(positions.shape().sizes(), std::move(texts)));
   }
   return results;
@@ -219,6 +227,24 @@ const Value* Scope::Find(const std::string& name) const {
     if (found != scope->values_.end()) return &found->second;
   }
   return nullptr;
+}
+
+Run::Run(const Program& program, const Device& device)
+    : program_(program),
+      device_(device),
+      steps_(kMostSteps + static_cast<int64_t>(program.model.graph.nodes.size())) {}
+
+void Run::Spend(int64_t steps) {
+  steps_ -= std::min(steps, steps_ + 1);
+  if (steps_ >= 0) return;
+  Throw(ErrorCode::kValue,
+        "onnx: one call runs more than {} nodes and iterations of functions and loops", kMostSteps);
+}
+
+void Run::SpendText(size_t size) {
+  text_bytes_ += size + sizeof(std::string);
+  if (text_bytes_ <= kMostText) return;
+  Throw(ErrorCode::kValue, "one call makes more than {} bytes of strings", kMostText);
 }
 
 Tensor Run::TensorOf(const Value& value) {
@@ -251,6 +277,7 @@ Values Run::RunOperator(const Operator& op, const format::Node& node, int64_t op
 }
 
 void Run::RunNode(const format::Node& node, Scope& scope) {
+  Spend(1);
   Values inputs;
   for (const std::string& name : node.inputs) {
     const Value* value = name.empty() ? nullptr : scope.Find(name);
@@ -288,11 +315,7 @@ void Run::RunNode(const format::Node& node, Scope& scope) {
         results.push_back(std::move(value));
       }
     } else {
-      struct Restore {
-        const Scope*& scope;
-        const Scope* before;
-        ~Restore() { scope = before; }
-      } restore{scope_, std::exchange(scope_, &scope)};
+      Exchanged<const Scope*> around(scope_, &scope);
       results = RunOperator(*op, node, opset, inputs);
       if (narrow && NarrowUseOf(node.domain, node.op) == NarrowUse::kMoved) {
         for (Value& result : results) result.element = narrow;
@@ -327,24 +350,32 @@ Values Run::RunPart(std::shared_ptr<const format::Graph> part, Scope& scope) {
 
 namespace {
 
-/// The function's nodes with the attributes of the call in place.
-void Substitute(std::vector<format::Node>& nodes,
-                const std::map<std::string, const format::Attribute*>& given) {
-  for (format::Node& node : nodes) {
-    std::erase_if(node.attributes, [&](format::Attribute& attribute) {
-      if (attribute.from_caller.empty()) return false;
-      auto found = given.find(attribute.from_caller);
-      if (found == given.end()) return true;
-      std::string name = attribute.name;
-      attribute = *found->second;
-      attribute.name = name;
-      return false;
+using Given = std::map<std::string, const format::Attribute*>;
+
+bool TakesAttributes(const format::Node& node) {
+  return std::ranges::any_of(node.attributes, [](const format::Attribute& attribute) {
+    if (!attribute.from_caller.empty()) return true;
+    return std::ranges::any_of(attribute.graphs, [](const auto& graph) {
+      return std::ranges::any_of(graph->nodes, TakesAttributes);
     });
-    for (format::Attribute& attribute : node.attributes) {
-      for (std::shared_ptr<format::Graph>& graph : attribute.graphs) {
-        graph = std::make_shared<format::Graph>(*graph);
-        Substitute(graph->nodes, given);
-      }
+  });
+}
+
+/// A function's node with the attributes of the call in place.
+void Substitute(format::Node& node, const Given& given) {
+  std::erase_if(node.attributes, [&](format::Attribute& attribute) {
+    if (attribute.from_caller.empty()) return false;
+    auto found = given.find(attribute.from_caller);
+    if (found == given.end()) return true;
+    std::string name = attribute.name;
+    attribute = *found->second;
+    attribute.name = name;
+    return false;
+  });
+  for (format::Attribute& attribute : node.attributes) {
+    for (std::shared_ptr<format::Graph>& graph : attribute.graphs) {
+      graph = std::make_shared<format::Graph>(*graph);
+      for (format::Node& inner : graph->nodes) Substitute(inner, given);
     }
   }
 }
@@ -353,24 +384,29 @@ void Substitute(std::vector<format::Node>& nodes,
 
 Values Run::RunFunction(const format::Function& function, const format::Node& node, Values inputs) {
   return Named(node, [&] {
-    if (++depth_ > kMostCalls) {
+    if (depth_ >= kMostCalls) {
       Throw(ErrorCode::kValue, "functions call each other more than {} deep", kMostCalls);
     }
-    std::map<std::string, const format::Attribute*> given;
+    Exchanged deeper(depth_, depth_ + 1);
+    Exchanged<const std::vector<format::OperatorSet>*> own(opsets_, &function.opsets);
+    Given given;
     for (const format::Attribute& attribute : function.defaults) given[attribute.name] = &attribute;
     for (const format::Attribute& attribute : node.attributes) given[attribute.name] = &attribute;
-    // Its nodes live as long as values that were deferred.
-    auto body = std::make_shared<std::vector<format::Node>>(function.nodes);
-    Substitute(*body, given);
-    bodies_.push_back(body);
     Scope scope;
     for (size_t i = 0; i < function.inputs.size(); ++i) {
       scope.Set(function.inputs[i], i < inputs.size() ? inputs[i] : Value());
     }
-    auto before = std::exchange(opsets_, &function.opsets);
-    for (const format::Node& inner : *body) RunNode(inner, scope);
-    opsets_ = before;
-    --depth_;
+    for (const format::Node& inner : function.nodes) {
+      if (!TakesAttributes(inner)) {
+        RunNode(inner, scope);
+        continue;
+      }
+      // It lives as long as values that were deferred.
+      auto substituted = std::make_shared<format::Node>(inner);
+      Substitute(*substituted, given);
+      bodies_.push_back(substituted);
+      RunNode(*substituted, scope);
+    }
     Values outputs;
     for (const std::string& name : function.outputs) {
       const Value* value = scope.Find(name);

@@ -4,8 +4,12 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
+#include <tuple>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "hammock/ir/graph.h"
@@ -53,10 +57,25 @@ class Scope {
   std::unordered_map<std::string, Value> values_;
 };
 
+/// Sets a variable until the end of the scope, whichever way that ends.
+template <class T>
+class Exchanged {
+ public:
+  Exchanged(T& variable, T value)
+      : variable_(variable), before_(std::exchange(variable, std::move(value))) {}
+  Exchanged(const Exchanged&) = delete;
+  Exchanged& operator=(const Exchanged&) = delete;
+  ~Exchanged() { variable_ = std::move(before_); }
+
+ private:
+  T& variable_;
+  T before_;
+};
+
 /// One call of a model.
 class Run {
  public:
-  Run(const Program& program, const Device& device) : program_(program), device_(device) {}
+  Run(const Program& program, const Device& device);
 
   const Program& program() const { return program_; }
   const Device& device() const { return device_; }
@@ -79,16 +98,35 @@ class Run {
   /// Calls `body`, which records into a symbolic trace that someone else has begun.
   template <class Body>
   auto InTrace(Body body) {
-    int before = std::exchange(trace_, ++traces_);
-    struct Restore {
-      int& trace;
-      int before;
-      ~Restore() { trace = before; }
-    } restore{trace_, before};
+    Exchanged trace(trace_, ++traces_);
     return body();
   }
   Values RunOperator(const Operator& op, const format::Node& node, int64_t opset,
                      std::span<const Value> inputs);
+  /// What `record` returns; nothing, with the reason in `why`, where it fails. A way that failed a
+  /// few times is not tried again at its node: graphs in graphs would be traced once for each
+  /// combination of ways.
+  template <class Record>
+  std::optional<Values> Attempt(const format::Node& node, std::string_view way, std::string& why,
+                                Record record) {
+    constexpr int kMostFailures = 4;
+    Failure& failure = failures_[{&node, way, trace_ != 0}];
+    if (failure.count < kMostFailures) {
+      try {
+        return record();
+      } catch (const Error& error) {
+        if (steps_ < 0) throw;
+        failure = {failure.count + 1, error.message()};
+      }
+    }
+    why = failure.why;
+    return std::nullopt;
+  }
+  /// Takes from what one call may do: a node or an iteration is a step. Calls of functions and
+  /// loops inside of loops multiply, so that a short file could ask for any number.
+  void Spend(int64_t steps);
+  /// The same of the bytes of a string that an operator makes.
+  void SpendText(size_t size);
 
  private:
   void RunNode(const format::Node& node, Scope& scope);
@@ -100,6 +138,14 @@ class Run {
   int trace_ = 0;
   int traces_ = 0;
   int depth_ = 0;
+  int64_t steps_;  // that are left
+  size_t text_bytes_ = 0;
+  struct Failure {
+    int count = 0;
+    std::string why = {};
+  };
+  // By node, way, and whether inside of a symbolic trace.
+  std::map<std::tuple<const format::Node*, std::string_view, bool>, Failure> failures_;
   // Nodes of functions that were called, and parts of graphs.
   std::vector<std::shared_ptr<const void>> bodies_;
 };

@@ -180,6 +180,38 @@ TEST_F(OnnxLoad, FunctionsOfTheFileAreCalled) {
   EXPECT_EQ(twice.to_vector<float>(), (std::vector<float>{2, 4}));
 }
 
+/// A branch that cannot be traced is left in the middle of a function of an older opset: the
+/// nodes behind it have the opset of their own graph.
+TEST_F(OnnxLoad, OpsetsOfFunctionsEndWithThem) {
+  auto branch = [](const std::string& name) {
+    format::Graph graph;
+    graph.nodes = {Node("Count", {"x"}, {name})};
+    graph.nodes[0].domain = "own";
+    graph.outputs = {Info(name, format::kInt64, {})};
+    return graph;
+  };
+  format::Graph graph;
+  graph.inputs = {Info("predicate", format::kBool, {}),
+                  Info("x", format::kFloat, {{2, ""}, {2, ""}, {2, ""}})};
+  graph.outputs = {Info("n", format::kInt64, {}), Info("y", format::kFloat, {})};
+  graph.nodes = {Node("If", {"predicate"}, {"n"},
+                      {GraphAttribute("then_branch", branch("a")),
+                       GraphAttribute("else_branch", branch("b"))}),
+                 Node("Softmax", {"x"}, {"y"})};
+  format::Model model = ModelOf(std::move(graph), 13);
+  model.opsets.push_back({"own", 1});
+  format::Function count;
+  count.name = "Count";
+  count.domain = "own";
+  count.inputs = {"a"};
+  count.outputs = {"b"};
+  count.nodes = {Node("NonZero", {"a"}, {"b"})};  // its size depends on values
+  count.opsets.push_back({"", 11});
+  model.functions.push_back(count);
+  Any result = Load(model)->run_method("forward", {tensor(true), zeros({2, 2, 2})});
+  EXPECT_EQ(result.ToList()[1].ToTensor().to_vector<float>(), std::vector<float>(8, 0.5f));
+}
+
 TEST_F(OnnxLoad, OneErrorListsAllMissingOperators) {
   format::Model model = Linear();
   model.graph.nodes.push_back(Node("Frobnicate", {"y"}, {"z"}));
