@@ -90,7 +90,7 @@ HAMMOCK_API Any read_output(const std::string& path, const Module& module, size_
 HAMMOCK_API HostTensor read_tensor(const std::string& path, Location at = Location::current());
 
 /// Writes `forward`, which must be a graph (see `Module::trace`), as an ONNX file: parameters are
-/// initialisers under their names, free dims are symbolic. Opsets 14 to 20. NotSupported lists the
+/// initialisers under their names, free dims are symbolic. Opsets 14 to 27. NotSupported lists the
 /// ops that ONNX lacks or that are not written yet.
 HAMMOCK_API void save(const Module& module, const std::string& path, int opset = 17,
                       Location at = Location::current());
