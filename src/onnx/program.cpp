@@ -211,7 +211,12 @@ bool CanDefer(const Operator& op, std::span<const Value> inputs) {
 
 }  // namespace
 
-int64_t Program::OpsetOf(const std::string& domain) const {
+int64_t Program::OpsetOf(const std::string& domain,
+                         const std::vector<format::OperatorSet>* own) const {
+  if (own) {
+    auto set = std::ranges::find(*own, domain, &format::OperatorSet::domain);
+    if (set != own->end()) return set->version;
+  }
   auto found = opsets.find(domain);
   return found == opsets.end() ? 1 : found->second;
 }
@@ -291,12 +296,7 @@ void Run::RunNode(const format::Node& node, Scope& scope) {
   if (const format::Function* function = program_.FunctionOf(node)) {
     results = RunFunction(*function, node, std::move(inputs));
   } else {
-    int64_t opset = program_.OpsetOf(node.domain);
-    if (opsets_) {
-      for (const format::OperatorSet& set : *opsets_) {
-        if (set.domain == node.domain) opset = set.version;
-      }
-    }
+    int64_t opset = program_.OpsetOf(node.domain, opsets_);
     const Operator* op = FindOperator(node.domain, node.op, opset);
     if (!op) {
       Throw<NotSupported>(ErrorCode::kNotSupported, "onnx: {} is not supported", Described(node));
@@ -444,11 +444,8 @@ class Checker {
   explicit Checker(const Program& program) : program_(program) {}
 
   void Check() {
-    std::unordered_set<std::string> known;
-    CheckGraph(program_.model.graph, known);
-    for (const format::Function& function : program_.model.functions) {
-      for (const format::Node& node : function.nodes) CheckOperator(node, &function);
-    }
+    CheckGraph(program_.model.graph, {}, nullptr);
+    for (const format::Function& function : program_.model.functions) CheckFunction(function);
     if (missing_.empty()) return;
     std::string text;
     for (const auto& [name, nodes] : missing_) {
@@ -459,47 +456,72 @@ class Checker {
   }
 
  private:
-  void CheckGraph(const format::Graph& graph, std::unordered_set<std::string> known) {
+  using Names = std::unordered_set<std::string>;
+
+  void CheckFunction(const format::Function& function) {
+    Names known(function.inputs.begin(), function.inputs.end());
+    CheckNodes(function.nodes, known, &function);
+    for (const std::string& name : function.outputs) {
+      if (known.contains(name)) continue;
+      Throw(ErrorCode::kValue, "onnx: nothing in the function '{}' computes '{}'", function.name,
+            name);
+    }
+  }
+
+  /// `inside`: the function that the graph is in, or null.
+  void CheckGraph(const format::Graph& graph, Names known, const format::Function* inside) {
     for (const format::ValueInfo& input : graph.inputs) known.insert(input.name);
     for (const format::Tensor& tensor : graph.initializers) known.insert(tensor.name);
     for (const format::SparseTensor& tensor : graph.sparse_initializers) {
       known.insert(tensor.values.name);
     }
-    std::unordered_set<std::string> made;
-    for (const format::Node& node : graph.nodes) {
-      made.insert(node.outputs.begin(), node.outputs.end());
-    }
-    for (const format::Node& node : graph.nodes) {
-      for (const std::string& name : node.inputs) {
-        if (name.empty() || known.contains(name)) continue;
-        Throw(ErrorCode::kValue, "onnx: {} uses '{}', which {}", Described(node), name,
-              made.contains(name) ? "a later node computes: the graph has a cycle or is not sorted"
-                                  : "no input, initialiser or node gives");
-      }
-      CheckOperator(node, nullptr);
-      for (const format::Attribute& attribute : node.attributes) {
-        for (const auto& inner : attribute.graphs) CheckGraph(*inner, known);
-      }
-      for (const std::string& name : node.outputs) {
-        if (name.empty() || known.insert(name).second) continue;
-        Throw(ErrorCode::kValue, "onnx: {} computes '{}', which has a value already",
-              Described(node), name);
-      }
-    }
+    CheckNodes(graph.nodes, known, inside);
     for (const format::ValueInfo& output : graph.outputs) {
       if (known.contains(output.name)) continue;
       Throw(ErrorCode::kValue, "onnx: nothing computes the output '{}'", output.name);
     }
   }
 
-  void CheckOperator(const format::Node& node, const format::Function* inside) {
-    if (program_.FunctionOf(node)) return;
-    int64_t opset = program_.OpsetOf(node.domain);
-    if (inside) {
-      for (const format::OperatorSet& set : inside->opsets) {
-        if (set.domain == node.domain) opset = set.version;
+  /// Adds the names that nodes compute.
+  void CheckNodes(const std::vector<format::Node>& nodes, Names& known,
+                  const format::Function* inside) {
+    Names made;
+    for (const format::Node& node : nodes) made.insert(node.outputs.begin(), node.outputs.end());
+    for (const format::Node& node : nodes) {
+      for (const std::string& name : node.inputs) {
+        if (name.empty() || known.contains(name)) continue;
+        Throw(ErrorCode::kValue, "onnx: {} uses '{}', which {}", Described(node, inside), name,
+              made.contains(name) ? "a later node computes: the graph has a cycle or is not sorted"
+                                  : "no input, initialiser or node gives");
+      }
+      CheckOperator(node, inside);
+      for (const format::Attribute& attribute : node.attributes) {
+        for (const auto& inner : attribute.graphs) CheckGraph(*inner, known, inside);
+      }
+      for (const std::string& name : node.outputs) {
+        if (name.empty() || known.insert(name).second) continue;
+        Throw(ErrorCode::kValue, "onnx: {} computes '{}', which has a value already",
+              Described(node, inside), name);
       }
     }
+  }
+
+  static std::string Described(const format::Node& node, const format::Function* inside) {
+    std::string text = onnx::Described(node);
+    return inside ? fmt::format("{} of function '{}'", text, inside->name) : text;
+  }
+
+  void CheckOperator(const format::Node& node, const format::Function* inside) {
+    if (const format::Function* function = program_.FunctionOf(node)) {
+      if (node.inputs.size() <= function->inputs.size() &&
+          node.outputs.size() <= function->outputs.size()) {
+        return;
+      }
+      Throw(ErrorCode::kValue, "onnx: {} has {} inputs and {} outputs, the function {} and {}",
+            Described(node, inside), node.inputs.size(), node.outputs.size(),
+            function->inputs.size(), function->outputs.size());
+    }
+    const int64_t opset = program_.OpsetOf(node.domain, inside ? &inside->opsets : nullptr);
     if (FindOperator(node.domain, node.op, opset)) return;
     std::string name = fmt::format("{}{}{} (opset {})", node.domain, node.domain.empty() ? "" : ".",
                                    node.op, opset);

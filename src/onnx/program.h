@@ -35,7 +35,9 @@ struct Program {
   std::unordered_map<std::string, Initializer> initializers;  ///< by name, of all graphs
   std::vector<const format::ValueInfo*> inputs;               ///< without initialisers
 
-  int64_t OpsetOf(const std::string& domain) const;
+  /// By the opsets `own` of a function, where it has one for the domain.
+  int64_t OpsetOf(const std::string& domain,
+                  const std::vector<format::OperatorSet>* own = nullptr) const;
   const format::Function* FunctionOf(const format::Node& node) const;
 };
 

@@ -1,9 +1,11 @@
 // Damaged and wrong files: an error that names what is wrong, and nothing worse.
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <filesystem>
+#include <fstream>
 #include <limits>
 #include <random>
 
@@ -40,7 +42,7 @@ std::string ErrorOfCall(const format::Model& model, const std::vector<Any>& inpu
   const auto start = std::chrono::steady_clock::now();
   std::string message = "it ran";
   try {
-    PackTensors(module->run_method("forward", inputs));
+    for (const Tensor& y : PackTensors(module->run_method("forward", inputs)).tensors) y.host();
   } catch (const Error& error) {
     message = error.message();
   }
@@ -181,6 +183,50 @@ TEST_F(OnnxBadFiles, ExternalData) {
         << path;
   }
   EXPECT_NE(ErrorOf(model).find("no folder is given"), std::string::npos);
+}
+
+TEST_F(OnnxBadFiles, LinksThatLeaveTheFolder) {
+  namespace fs = std::filesystem;
+  const fs::path folder = fs::path(::testing::TempDir()) / fmt::format("onnx_links_{}", getpid());
+  fs::create_directories(folder / "model");
+  std::ofstream(folder / "secret.bin") << std::string(48, 'x');
+  fs::create_symlink(folder / "secret.bin", folder / "model" / "weights.bin");
+  fs::create_directory_symlink(folder, folder / "model" / "up");
+  format::Model model = Linear();
+  format::Tensor& weight = model.graph.initializers[0];
+  weight.external = true;
+  for (const char* location : {"weights.bin", "up/secret.bin"}) {
+    weight.external_data = {{"location", location}};
+    EXPECT_NE(ErrorOf(model, {.folder = (folder / "model").string()})
+                  .find("not a file below the model's folder"),
+              std::string::npos)
+        << location;
+  }
+  fs::remove_all(folder);
+}
+
+/// Shapes that no memory holds, which a few bytes of a file ask for.
+TEST_F(OnnxBadFiles, GiantComputedShapes) {
+  const int64_t giant = int64_t{1} << 50;
+  auto error_of = [&](const format::Node& node) {
+    format::Graph graph;
+    graph.inputs = {Info("x", format::kFloat, {{1, ""}})};
+    graph.outputs = {Info("y", node.op == "Range" ? format::kInt64 : format::kFloat, {})};
+    graph.initializers = {
+        Initial<int64_t>("giant", {giant}, {1}), Initial<int64_t>("overflow", {giant, giant}, {2}),
+        Initial<int64_t>("negative", {-2}, {1}), Initial<int64_t>("zero", {0}, {}),
+        Initial<int64_t>("one", {1}, {}),        Initial<int64_t>("most", {giant}, {})};
+    graph.nodes = {node};
+    return ErrorOfCall(ModelOf(std::move(graph)), {ones({1})});
+  };
+  for (const char* sizes : {"giant", "overflow", "negative"}) {
+    EXPECT_NE(error_of(Node("ConstantOfShape", {sizes}, {"y"})), "it ran") << sizes;
+    EXPECT_NE(error_of(Node("Expand", {"x", sizes}, {"y"})), "it ran") << sizes;
+    if (sizes != std::string("overflow")) {  // of another rank
+      EXPECT_NE(error_of(Node("Tile", {"x", sizes}, {"y"})), "it ran") << sizes;
+    }
+  }
+  EXPECT_NE(error_of(Node("Range", {"zero", "most", "one"}, {"y"})), "it ran");
 }
 
 TEST_F(OnnxBadFiles, WrongTypesNameTheNode) {
