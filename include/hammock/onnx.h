@@ -6,7 +6,7 @@
 ///
 /// - `forward` takes the model's inputs in order and returns its outputs: one, or a tuple. Values
 ///   that are no tensors: a sequence is a list, an absent optional is none, a string tensor is a
-///   list of strings.
+///   list of strings, or lists in lists for several dims.
 /// - Initialisers, and the tensors of Constant nodes, are parameters (floats) and buffers (others)
 ///   under their names; dots in a name make submodules. They can be trained, replaced and moved.
 /// - The model is read and checked when it is loaded; a call records Hammock's ops. Numbers that

@@ -76,7 +76,19 @@ Value Value::Map(std::vector<std::string> keys, Tensor values) {
   return value;
 }
 
+int64_t CountOf(const Dims& sizes) {
+  int64_t count = 1;
+  for (int64_t size : sizes) {
+    if (size < 0 || __builtin_mul_overflow(count, size, &count)) return -1;
+  }
+  return count;
+}
+
 Value Value::Text(Dims sizes, std::vector<std::string> elements) {
+  if (CountOf(sizes) != static_cast<int64_t>(elements.size())) {
+    Throw(ErrorCode::kParse, "onnx: a tensor of {} has {} strings", fmt::join(sizes, "x"),
+          elements.size());
+  }
   Value value;
   value.kind = Kind::kStrings;
   value.strings = std::make_shared<Strings>(Strings{sizes, std::move(elements)});
