@@ -310,6 +310,7 @@ ModulePtr LoadBytes(std::string_view bytes, const std::string& name, const LoadO
   if (model.graph.outputs.size() != 1) schema += ")";
   module->set_attribute("onnx_inputs", std::move(inputs));
   module->set_attribute("onnx_outputs", std::move(outputs));
+  program->RememberPlaces();
   std::shared_ptr<const Program> shared = program;
   module->define(schema, [shared](Module& self, const std::vector<Any>& args) {
     return Forward(*shared, self, args);

@@ -6,8 +6,10 @@
 #include <unordered_set>
 
 #include "backends/reference/interpreter.h"
+#include "base/location_scope.h"
 #include "base/throw.h"
 #include "compiler/passes/expand.h"
+#include "hammock/foreign_call.h"
 #include "hammock/ops.h"
 #include "onnx/narrow.h"
 #include "trace/symbolic.h"
@@ -24,11 +26,14 @@ constexpr int kMostCalls = 64;
 constexpr int64_t kMostSteps = 1 << 18;
 constexpr size_t kMostText = 1 << 28;
 
+/// Nodes without a name have that of their first output.
+std::string NameOf(const format::Node& node) {
+  return !node.name.empty() || node.outputs.empty() ? node.name : node.outputs[0];
+}
+
 std::string Described(const format::Node& node) {
-  std::string output = node.outputs.empty() ? "" : node.outputs[0];
-  std::string name = node.name.empty() ? output : node.name;
   std::string domain = node.domain.empty() ? "" : node.domain + ".";
-  return fmt::format("node '{}' ({}{})", name, domain, node.op);
+  return fmt::format("node '{}' ({}{})", NameOf(node), domain, node.op);
 }
 
 /// Runs `body`; errors begin with the node.
@@ -234,9 +239,36 @@ const Value* Scope::Find(const std::string& name) const {
   return nullptr;
 }
 
+LocationId Program::PlaceOf(const format::Node& node, LocationId call) const {
+  auto found = places_.find(&node);
+  if (found != places_.end()) {
+    const Place known = found->second.load(std::memory_order_relaxed);
+    if (known.place != 0 && known.call == call) return known.place;
+  }
+  const LocationId place =
+      InternInnerCall(call, fmt::format("{}({})::forward", NameOf(node), node.op));
+  if (found != places_.end()) found->second.store({call, place}, std::memory_order_relaxed);
+  return place;
+}
+
+void Program::RememberPlaces() {
+  RememberPlaces(model.graph.nodes);
+  for (const format::Function& function : model.functions) RememberPlaces(function.nodes);
+}
+
+void Program::RememberPlaces(const std::vector<format::Node>& nodes) {
+  for (const format::Node& node : nodes) {
+    places_.try_emplace(&node);
+    for (const format::Attribute& attribute : node.attributes) {
+      for (const auto& inner : attribute.graphs) RememberPlaces(inner->nodes);
+    }
+  }
+}
+
 Run::Run(const Program& program, const Device& device)
     : program_(program),
       device_(device),
+      call_(CurrentLocation(Location::current())),
       steps_(kMostSteps + static_cast<int64_t>(program.model.graph.nodes.size())) {}
 
 void Run::Spend(int64_t steps) {
@@ -275,6 +307,7 @@ Graph Run::TraceBody(std::span<const Shape> types,
 
 Values Run::RunOperator(const Operator& op, const format::Node& node, int64_t opset,
                         std::span<const Value> inputs) {
+  LocationOverride place(program_.PlaceOf(node, call_));
   return Named(node, [&] {
     Call call(*this, node, opset, inputs);
     return op.run(call);
@@ -525,9 +558,8 @@ class Checker {
     if (FindOperator(node.domain, node.op, opset)) return;
     std::string name = fmt::format("{}{}{} (opset {})", node.domain, node.domain.empty() ? "" : ".",
                                    node.op, opset);
-    std::string where = node.name.empty() ? node.outputs.empty() ? "" : node.outputs[0] : node.name;
     std::string& nodes = missing_[name];
-    nodes += (nodes.empty() ? "" : ", ") + where;
+    nodes += (nodes.empty() ? "" : ", ") + NameOf(node);
   }
 
   const Program& program_;

@@ -1,6 +1,7 @@
 #pragma once
 /// A model that was read, and its interpretation: each call records Hammock's ops for its nodes.
 
+#include <atomic>
 #include <functional>
 #include <map>
 #include <memory>
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "hammock/ir/graph.h"
+#include "hammock/location.h"
 #include "onnx/call.h"
 #include "onnx/format.h"
 
@@ -35,10 +37,23 @@ struct Program {
   std::unordered_map<std::string, Initializer> initializers;  ///< by name, of all graphs
   std::vector<const format::ValueInfo*> inputs;               ///< without initialisers
 
+  /// What a node records, and its errors, have this place: that of the call, in the node.
+  LocationId PlaceOf(const format::Node& node, LocationId call) const;
+  /// To be called when the nodes stay where they are.
+  void RememberPlaces();
   /// By the opsets `own` of a function, where it has one for the domain.
   int64_t OpsetOf(const std::string& domain,
                   const std::vector<format::OperatorSet>* own = nullptr) const;
   const format::Function* FunctionOf(const format::Node& node) const;
+
+ private:
+  void RememberPlaces(const std::vector<format::Node>& nodes);
+
+  // The last place of each node, and the call it was for: most are made from one line.
+  struct Place {
+    LocationId call = 0, place = 0;
+  };
+  mutable std::unordered_map<const format::Node*, std::atomic<Place>> places_;
 };
 
 /// Checks names, order and operators of all graphs; ValueError and NotSupported name the nodes.
@@ -137,6 +152,7 @@ class Run {
   Device device_;
   const Scope* scope_ = nullptr;
   const std::vector<format::OperatorSet>* opsets_ = nullptr;  // of the function that runs
+  LocationId call_;                                           // the line that called the model
   int trace_ = 0;
   int traces_ = 0;
   int depth_ = 0;

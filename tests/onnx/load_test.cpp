@@ -63,6 +63,33 @@ TEST_F(OnnxLoad, GradientsReachTheParameters) {
   EXPECT_EQ(module->get_tensor("fc.bias").grad().to_vector<float>(), (std::vector<float>{2, 0, 2}));
 }
 
+/// Ops have the line of the call, in the node of the file.
+TEST_F(OnnxLoad, NodesAreInLocations) {
+  ModulePtr module = Load(Linear());
+  trace(*module);
+  const Graph& graph = *module->graph_body("forward").graph;
+  std::string relu;
+  for (NodeId id : graph.ids()) {
+    if (graph[id].op->name() == std::string_view("relu")) relu = WhereText(graph[id].location);
+  }
+  EXPECT_TRUE(relu.ends_with("Relu_y")) << relu;
+  EXPECT_TRUE(relu.starts_with("load_test.cpp:")) << relu;
+}
+
+TEST_F(OnnxLoad, ErrorsOfRunsNameTheNode) {
+  format::Graph graph;
+  graph.inputs = {Info("x", format::kFloat, {{2, ""}}), Info("at", format::kInt64, {{1, ""}})};
+  graph.outputs = {Info("y", format::kFloat, {{1, ""}})};
+  graph.nodes = {Node("Gather", {"x", "at"}, {"y"})};
+  ModulePtr module = Load(ModelOf(std::move(graph)));
+  try {
+    Call(*module, {ones({2}), tensor({5}, i64)}).host();
+    FAIL() << "it ran";
+  } catch (const Error& error) {
+    EXPECT_TRUE(error.where().ends_with(" in Gather_y")) << error.what();
+  }
+}
+
 TEST_F(OnnxLoad, SymbolicDimsAreFreeInTheGraph) {
   ModulePtr module = Load(Linear());
   trace(*module);
