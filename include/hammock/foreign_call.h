@@ -17,6 +17,10 @@ using ForeignFrames = const std::string*;
 HAMMOCK_API ForeignFrames InternFrames(ForeignFrames outer, const std::string& label,
                                        const std::string& called_at);
 
+/// The same place, in one more call, "conv_3(Conv)::forward", inside of those that it has: a node
+/// of a model that a file describes is a module of its own.
+HAMMOCK_API LocationId InternInnerCall(LocationId outer, const std::string& label);
+
 /// A place, the name of its function and the calls around it.
 struct ForeignCall {
   ForeignPlace place;

@@ -6,7 +6,7 @@
 ///
 /// - `forward` takes the model's inputs in order and returns its outputs: one, or a tuple. Values
 ///   that are no tensors: a sequence is a list, an absent optional is none, a string tensor is a
-///   list of strings.
+///   list of strings, or lists in lists for several dims.
 /// - Initialisers, and the tensors of Constant nodes, are parameters (floats) and buffers (others)
 ///   under their names; dots in a name make submodules. They can be trained, replaced and moved.
 /// - The model is read and checked when it is loaded; a call records Hammock's ops. Numbers that
@@ -90,7 +90,7 @@ HAMMOCK_API Any read_output(const std::string& path, const Module& module, size_
 HAMMOCK_API HostTensor read_tensor(const std::string& path, Location at = Location::current());
 
 /// Writes `forward`, which must be a graph (see `Module::trace`), as an ONNX file: parameters are
-/// initialisers under their names, free dims are symbolic. Opsets 14 to 20. NotSupported lists the
+/// initialisers under their names, free dims are symbolic. Opsets 14 to 27. NotSupported lists the
 /// ops that ONNX lacks or that are not written yet.
 HAMMOCK_API void save(const Module& module, const std::string& path, int opset = 17,
                       Location at = Location::current());

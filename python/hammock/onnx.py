@@ -19,7 +19,7 @@ def load(model, *, fixed=None, folder="", device=None):
 
     `fixed` has values of inputs, by name, that are the same in every call: they are no arguments any more. `folder` has
     the files with tensors that a model in bytes names. Values that are no tensors: a sequence is a list, an absent optional
-    is None, a string tensor is a list of strings, a map is a dict.
+    is None, a string tensor is a list of strings (in lists where it has several dims), a map is a dict.
     """
     values = {name: _hammock.asarray(value) for name, value in (fixed or {}).items()}
     if isinstance(model, (bytes, bytearray)):

@@ -448,6 +448,14 @@ LocationId InsideFrame(LocationId id, const ModuleFrame& frame) {
   return InsideFrames(id, kSeparator + frame.label + kSeparator + frame.called_at);
 }
 
+LocationId InternInnerCall(LocationId outer, const std::string& label) {
+  std::string record = LocationRecord(outer);
+  RecordParts parts = Split(record);
+  const std::string called_at(parts.place);
+  record.append(1, kSeparator).append(label).append(1, kSeparator).append(called_at);
+  return InternLocationRecord(record);
+}
+
 LocationId AsPartOf(LocationId id, const char* op) {
   struct Known {
     LocationId id = 0;

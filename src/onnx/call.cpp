@@ -25,6 +25,14 @@ constexpr ElementRow kElements[] = {
     {format::kComplex128, DType::kC128},
 };
 
+/// Only of files that are written: those that are read hold codes of them (narrow.h).
+constexpr ElementRow kStorageElements[] = {
+    {format::kFloat8E4M3FN, DType::kF8E4M3},
+    {format::kFloat8E5M2, DType::kF8E5M2},
+    {format::kUint4, DType::kU4},
+    {format::kInt4, DType::kI4},
+};
+
 constexpr const char* kElementNames[] = {
     "undefined",      "float",    "uint8",        "int8",           "uint16",
     "int16",          "int32",    "int64",        "string",         "bool",
@@ -68,7 +76,19 @@ Value Value::Map(std::vector<std::string> keys, Tensor values) {
   return value;
 }
 
+int64_t CountOf(const Dims& sizes) {
+  int64_t count = 1;
+  for (int64_t size : sizes) {
+    if (size < 0 || __builtin_mul_overflow(count, size, &count)) return -1;
+  }
+  return count;
+}
+
 Value Value::Text(Dims sizes, std::vector<std::string> elements) {
+  if (CountOf(sizes) != static_cast<int64_t>(elements.size())) {
+    Throw(ErrorCode::kParse, "onnx: a tensor of {} has {} strings", fmt::join(sizes, "x"),
+          elements.size());
+  }
   Value value;
   value.kind = Kind::kStrings;
   value.strings = std::make_shared<Strings>(Strings{sizes, std::move(elements)});
@@ -89,8 +109,11 @@ std::string NameOfElement(int32_t element) {
 }
 
 int32_t ElementOfDType(DType dtype) {
-  for (const ElementRow& row : kElements) {
-    if (row.dtype == dtype) return row.element;
+  for (std::span<const ElementRow> rows :
+       {std::span<const ElementRow>(kElements), std::span<const ElementRow>(kStorageElements)}) {
+    for (const ElementRow& row : rows) {
+      if (row.dtype == dtype) return row.element;
+    }
   }
   return format::kUndefined;
 }

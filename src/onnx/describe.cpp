@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <map>
 
 #include "base/location_scope.h"
@@ -42,9 +43,13 @@ struct Contents {
   int64_t tensors = 0, elements = 0, nodes = 0;
 };
 
-void Count(const std::vector<format::Node>& nodes, const format::Model& model, Contents& contents);
+using Opsets = std::vector<format::OperatorSet>;
 
-void Count(const format::Graph& graph, const format::Model& model, Contents& contents) {
+void Count(const std::vector<format::Node>& nodes, const format::Model& model, const Opsets& own,
+           Contents& contents);
+
+void Count(const format::Graph& graph, const format::Model& model, const Opsets& own,
+           Contents& contents) {
   for (const format::Tensor& tensor : graph.initializers) {
     int64_t elements = 1;
     for (int64_t dim : tensor.dims) {
@@ -55,25 +60,29 @@ void Count(const format::Graph& graph, const format::Model& model, Contents& con
       contents.elements = 0;
     }
   }
-  Count(graph.nodes, model, contents);
+  Count(graph.nodes, model, own, contents);
 }
 
-void Count(const std::vector<format::Node>& nodes, const format::Model& model, Contents& contents) {
+int64_t OpsetOf(const std::string& domain, const Opsets& opsets, int64_t otherwise) {
+  auto set = std::ranges::find(opsets, domain, &format::OperatorSet::domain);
+  return set == opsets.end() ? otherwise : set->version;
+}
+
+/// `own`: the opsets of the function that the nodes are in.
+void Count(const std::vector<format::Node>& nodes, const format::Model& model, const Opsets& own,
+           Contents& contents) {
   for (const format::Node& node : nodes) {
     std::string name = node.domain.empty() ? node.op : node.domain + "." + node.op;
-    int64_t opset = 1;
-    for (const format::OperatorSet& set : model.opsets) {
-      if (set.domain == node.domain) opset = set.version;
-    }
-    bool own = std::any_of(model.functions.begin(), model.functions.end(),
-                           [&](const format::Function& function) {
-                             return function.name == node.op && function.domain == node.domain;
-                           });
-    if (!own && !FindOperator(node.domain, node.op, opset)) name += " (missing)";
+    const int64_t opset = OpsetOf(node.domain, own, OpsetOf(node.domain, model.opsets, 1));
+    bool of_file = std::any_of(model.functions.begin(), model.functions.end(),
+                               [&](const format::Function& function) {
+                                 return function.name == node.op && function.domain == node.domain;
+                               });
+    if (!of_file && !FindOperator(node.domain, node.op, opset)) name += " (missing)";
     ++contents.operators[name];
     ++contents.nodes;
     for (const format::Attribute& attribute : node.attributes) {
-      for (const auto& graph : attribute.graphs) Count(*graph, model, contents);
+      for (const auto& graph : attribute.graphs) Count(*graph, model, own, contents);
     }
   }
 }
@@ -97,10 +106,10 @@ std::string describe(const std::string& path, Location at) {
     text += fmt::format("output {} : {}\n", output.name, TypeText(output.type));
   }
   Contents contents;
-  Count(model.graph, model, contents);
+  Count(model.graph, model, {}, contents);
   for (const format::Function& function : model.functions) {
     text += fmt::format("function {}.{}\n", function.domain, function.name);
-    Count(function.nodes, model, contents);
+    Count(function.nodes, model, function.opsets, contents);
   }
   text += fmt::format("{} initialisers of {} elements\n{} nodes\n", contents.tensors,
                       contents.elements, contents.nodes);

@@ -36,6 +36,12 @@ HostTensor Dense(format::SparseTensor& sparse, const std::string& folder) {
   HostTensor indices = TakeElements(sparse.indices, folder).To(DType::kI64);
   Shape shape(values.dtype(), Dims(sparse.dims));
   CheckSizes("onnx: sparse tensor", shape.sizes());
+  constexpr int64_t kMostElements = 1 << 28;  // all of them are stored
+  if (shape.numel() > kMostElements) {
+    Throw<NotSupported>(ErrorCode::kNotSupported,
+                        "onnx: sparse tensor '{}' is {}, at most {} elements work",
+                        sparse.values.name, shape.to_string(), kMostElements);
+  }
   HostTensor dense(shape);
   std::memset(dense.mutable_data(), 0, static_cast<size_t>(dense.bytes()));
   auto flat = indices.values<int64_t>();
@@ -48,13 +54,13 @@ HostTensor Dense(format::SparseTensor& sparse, const std::string& folder) {
   }
   for (int64_t i = 0; i < values.numel(); ++i) {
     int64_t at = 0;
-    for (int64_t d = 0; d < width; ++d) {
-      at += flat[static_cast<size_t>(i * width + d)] *
-            (coordinates ? strides[static_cast<int>(d)] : 1);
-    }
-    if (at < 0 || at >= dense.numel()) {
-      Throw(ErrorCode::kParse, "onnx: sparse tensor '{}' has the index {} outside of {}",
-            sparse.values.name, at, shape.to_string());
+    for (int d = 0; d < width; ++d) {
+      const int64_t index = flat[static_cast<size_t>(i * width + d)];
+      if (index < 0 || index >= (coordinates ? shape.size(d) : dense.numel())) {
+        Throw(ErrorCode::kParse, "onnx: sparse tensor '{}' has the index {} outside of {}",
+              sparse.values.name, index, shape.to_string());
+      }
+      at += index * (coordinates ? strides[d] : 1);
     }
     dense.set(at, values.at(i));
   }
@@ -85,6 +91,23 @@ class Initializers {
       Add(name, Dense(sparse, options_.folder), element);
     }
     AddConstants(graph.nodes);
+  }
+
+  /// Graphs inside of functions are run anew by each call: their initialisers are Constant nodes.
+  static void MoveIntoNodes(std::vector<format::Node>& nodes) {
+    for (format::Node& node : nodes) {
+      for (format::Attribute& attribute : node.attributes) {
+        for (auto& inner : attribute.graphs) {
+          MoveIntoNodes(inner->nodes);
+          std::vector<format::Node> constants;
+          for (const format::Tensor& each : inner->initializers) {
+            constants.push_back(ConstantNode(each));
+          }
+          inner->initializers.clear();
+          inner->nodes.insert(inner->nodes.begin(), constants.begin(), constants.end());
+        }
+      }
+    }
   }
 
   /// An input that has a value from now on.
@@ -234,6 +257,9 @@ class Initializers {
 void AddInitializers(Program& program, Module& module, const LoadOptions& options) {
   Initializers initializers(program, module, options);
   initializers.Add(program.model.graph);
+  for (format::Function& function : program.model.functions) {
+    Initializers::MoveIntoNodes(function.nodes);
+  }
   for (const auto& [input, host] : options.fixed) initializers.Fix(input, host);
 }
 

@@ -70,6 +70,43 @@ Value MapOf(const AnyDict& dict, const format::ValueInfo& info) {
   return Value::Map(std::move(keys), cat(values));
 }
 
+/// The strings of lists in lists, one list for each dim but the last.
+void AddTexts(const AnyList& list, int depth, Dims& sizes, std::vector<std::string>& elements) {
+  if (depth == sizes.size()) sizes.push_back(static_cast<int64_t>(list.size()));
+  for (const Any& item : list) {
+    if (item.IsSequence()) {
+      AddTexts(item.ToList(), depth + 1, sizes, elements);
+    } else {
+      elements.push_back(item.ToStringRef());
+    }
+  }
+}
+
+/// A flat list has the sizes of the file, where they are known.
+Value TextsOf(const AnyList& list, const format::ValueInfo& info) {
+  Dims sizes, declared;
+  std::vector<std::string> elements;
+  AddTexts(list, 0, sizes, elements);
+  const auto count = static_cast<int64_t>(elements.size());
+  for (const format::Dim& dim : info.type.dims) declared.push_back(dim.value);
+  if (sizes.size() == 1 && info.type.has_shape && CountOf(declared) == count) sizes = declared;
+  if (CountOf(sizes) != count) {
+    Throw(ErrorCode::kShapeMismatch, "onnx: input '{}' has {} strings in lists of unequal sizes",
+          info.name, count);
+  }
+  return Value::Text(sizes, std::move(elements));
+}
+
+/// The opposite: a list in lists, of which `next` is the first string.
+AnyList ListsOf(const Dims& sizes, int dim, const std::string*& next) {
+  AnyList items;
+  const int64_t count = sizes.empty() ? 1 : sizes[dim];
+  for (int64_t i = 0; i < count; ++i) {
+    items.push_back(dim + 1 >= sizes.size() ? Any(*next++) : Any(ListsOf(sizes, dim + 1, next)));
+  }
+  return items;
+}
+
 Value FromAny(const Any& any, const format::ValueInfo& info) {
   if (any.IsNone()) return Value();
   if (any.IsTensor()) {
@@ -87,19 +124,7 @@ Value FromAny(const Any& any, const format::ValueInfo& info) {
   }
   const AnyList& list = any.ToList();
   bool text = info.type.kind == format::Type::kTensor && info.type.element == format::kString;
-  if (text) {
-    std::vector<std::string> elements;
-    for (const Any& item : list) elements.push_back(item.ToStringRef());
-    Dims sizes;
-    int64_t count = 1;
-    for (const format::Dim& dim : info.type.dims) {
-      sizes.push_back(dim.value);
-      count *= dim.value;
-    }
-    bool fits = info.type.has_shape && count == static_cast<int64_t>(elements.size());
-    return Value::Text(fits ? sizes : Dims(static_cast<int64_t>(elements.size())),
-                       std::move(elements));
-  }
+  if (text) return TextsOf(list, info);
   Values items;
   for (const Any& item : list) {
     items.push_back(item.kind() == Any::Kind::kString ? Value::Text({}, {item.ToStringRef()})
@@ -130,9 +155,8 @@ Any ToAny(Run& run, const Value& value) {
       return dict;
     }
     case Value::Kind::kStrings: {
-      AnyList items;
-      for (const std::string& item : value.strings->elements) items.push_back(item);
-      return items;
+      const std::string* first = value.strings->elements.data();
+      return ListsOf(value.strings->sizes, 0, first);
     }
   }
   return Any();
@@ -286,6 +310,7 @@ ModulePtr LoadBytes(std::string_view bytes, const std::string& name, const LoadO
   if (model.graph.outputs.size() != 1) schema += ")";
   module->set_attribute("onnx_inputs", std::move(inputs));
   module->set_attribute("onnx_outputs", std::move(outputs));
+  program->RememberPlaces();
   std::shared_ptr<const Program> shared = program;
   module->define(schema, [shared](Module& self, const std::vector<Any>& args) {
     return Forward(*shared, self, args);
@@ -349,9 +374,9 @@ Any AnyOf(format::Value& value, const Device& device) {
     return items;
   }
   if (value.tensor.element == format::kString) {
-    AnyList items;
-    for (const std::string& text : value.tensor.strings) items.push_back(text);
-    return items;
+    const Value text = Value::Text(Dims(value.tensor.dims), value.tensor.strings);
+    const std::string* first = text.strings->elements.data();
+    return ListsOf(text.strings->sizes, 0, first);
   }
   return from_host(TakeElements(value.tensor, ""), device);
 }

@@ -6,8 +6,10 @@
 #include <unordered_set>
 
 #include "backends/reference/interpreter.h"
+#include "base/location_scope.h"
 #include "base/throw.h"
 #include "compiler/passes/expand.h"
+#include "hammock/foreign_call.h"
 #include "hammock/ops.h"
 #include "onnx/narrow.h"
 #include "trace/symbolic.h"
@@ -20,12 +22,18 @@ namespace {
 /// deep.
 constexpr int kMostDeferred = 64;
 constexpr int kMostCalls = 64;
+/// Steps of one call beyond the nodes of the file's own graph.
+constexpr int64_t kMostSteps = 1 << 18;
+constexpr size_t kMostText = 1 << 28;
+
+/// Nodes without a name have that of their first output.
+std::string NameOf(const format::Node& node) {
+  return !node.name.empty() || node.outputs.empty() ? node.name : node.outputs[0];
+}
 
 std::string Described(const format::Node& node) {
-  std::string output = node.outputs.empty() ? "" : node.outputs[0];
-  std::string name = node.name.empty() ? output : node.name;
   std::string domain = node.domain.empty() ? "" : node.domain + ".";
-  return fmt::format("node '{}' ({}{})", name, domain, node.op);
+  return fmt::format("node '{}' ({}{})", NameOf(node), domain, node.op);
 }
 
 /// Runs `body`; errors begin with the node.
@@ -48,13 +56,14 @@ auto Named(const format::Node& node, Body body) {
 }
 
 /// Numbers that operators need are few; a file that asks for more is wrong.
-void CheckAmount(const Graph& graph) {
+void CheckAmount(Run& run, const Graph& graph) {
   constexpr int64_t kMostElements = int64_t{1} << 24;
   int64_t elements = 0;
   for (const GraphNode& node : graph.nodes()) {
     for (const Shape& type : node.types) elements += std::min(type.numel(), kMostElements);
   }
-  if (elements < kMostElements) return;
+  constexpr int64_t kElementsOfStep = 1024;
+  if (elements < kMostElements) return run.Spend(elements / kElementsOfStep);
   Throw(ErrorCode::kValue, "{} elements are needed as numbers, at most {} can be", elements,
         kMostElements);
 }
@@ -129,7 +138,7 @@ class Deferred : public Source {
     });
     if (computed.empty()) return hosts;
     Graph primitives = ExpandComposites(std::move(graph));
-    CheckAmount(primitives);
+    CheckAmount(run_, primitives);
     std::vector<HostTensor> results = reference::Interpret(primitives, given);
     for (size_t i = 0; i < computed.size(); ++i) hosts[computed[i]] = results[i];
     return hosts;
@@ -189,7 +198,11 @@ Values MovedStrings(Run& run, const Operator& op, const format::Node& node, int6
   for (size_t i = 0; i < node.outputs.size(); ++i) {
     const HostTensor& positions = moved.Host(i);
     std::vector<std::string> texts;
-    for (int64_t at : positions.values<int64_t>()) texts.push_back(all.at(static_cast<size_t>(at)));
+    for (int64_t at : positions.values<int64_t>()) {
+      const std::string& text = all.at(static_cast<size_t>(at));
+      run.SpendText(text.size());
+      texts.push_back(text);
+    }
     results.push_back(Value::Text(positions.shape().sizes(), std::move(texts)));
   }
   return results;
@@ -203,7 +216,12 @@ bool CanDefer(const Operator& op, std::span<const Value> inputs) {
 
 }  // namespace
 
-int64_t Program::OpsetOf(const std::string& domain) const {
+int64_t Program::OpsetOf(const std::string& domain,
+                         const std::vector<format::OperatorSet>* own) const {
+  if (own) {
+    auto set = std::ranges::find(*own, domain, &format::OperatorSet::domain);
+    if (set != own->end()) return set->version;
+  }
   auto found = opsets.find(domain);
   return found == opsets.end() ? 1 : found->second;
 }
@@ -219,6 +237,51 @@ const Value* Scope::Find(const std::string& name) const {
     if (found != scope->values_.end()) return &found->second;
   }
   return nullptr;
+}
+
+LocationId Program::PlaceOf(const format::Node& node, LocationId call) const {
+  auto found = places_.find(&node);
+  if (found != places_.end()) {
+    const Place known = found->second.load(std::memory_order_relaxed);
+    if (known.place != 0 && known.call == call) return known.place;
+  }
+  const LocationId place =
+      InternInnerCall(call, fmt::format("{}({})::forward", NameOf(node), node.op));
+  if (found != places_.end()) found->second.store({call, place}, std::memory_order_relaxed);
+  return place;
+}
+
+void Program::RememberPlaces() {
+  RememberPlaces(model.graph.nodes);
+  for (const format::Function& function : model.functions) RememberPlaces(function.nodes);
+}
+
+void Program::RememberPlaces(const std::vector<format::Node>& nodes) {
+  for (const format::Node& node : nodes) {
+    places_.try_emplace(&node);
+    for (const format::Attribute& attribute : node.attributes) {
+      for (const auto& inner : attribute.graphs) RememberPlaces(inner->nodes);
+    }
+  }
+}
+
+Run::Run(const Program& program, const Device& device)
+    : program_(program),
+      device_(device),
+      call_(CurrentLocation(Location::current())),
+      steps_(kMostSteps + static_cast<int64_t>(program.model.graph.nodes.size())) {}
+
+void Run::Spend(int64_t steps) {
+  steps_ -= std::min(steps, steps_ + 1);
+  if (steps_ >= 0) return;
+  Throw(ErrorCode::kValue,
+        "onnx: one call runs more than {} nodes and iterations of functions and loops", kMostSteps);
+}
+
+void Run::SpendText(size_t size) {
+  text_bytes_ += size + sizeof(std::string);
+  if (text_bytes_ <= kMostText) return;
+  Throw(ErrorCode::kValue, "one call makes more than {} bytes of strings", kMostText);
 }
 
 Tensor Run::TensorOf(const Value& value) {
@@ -244,6 +307,7 @@ Graph Run::TraceBody(std::span<const Shape> types,
 
 Values Run::RunOperator(const Operator& op, const format::Node& node, int64_t opset,
                         std::span<const Value> inputs) {
+  LocationOverride place(program_.PlaceOf(node, call_));
   return Named(node, [&] {
     Call call(*this, node, opset, inputs);
     return op.run(call);
@@ -251,6 +315,7 @@ Values Run::RunOperator(const Operator& op, const format::Node& node, int64_t op
 }
 
 void Run::RunNode(const format::Node& node, Scope& scope) {
+  Spend(1);
   Values inputs;
   for (const std::string& name : node.inputs) {
     const Value* value = name.empty() ? nullptr : scope.Find(name);
@@ -264,12 +329,7 @@ void Run::RunNode(const format::Node& node, Scope& scope) {
   if (const format::Function* function = program_.FunctionOf(node)) {
     results = RunFunction(*function, node, std::move(inputs));
   } else {
-    int64_t opset = program_.OpsetOf(node.domain);
-    if (opsets_) {
-      for (const format::OperatorSet& set : *opsets_) {
-        if (set.domain == node.domain) opset = set.version;
-      }
-    }
+    int64_t opset = program_.OpsetOf(node.domain, opsets_);
     const Operator* op = FindOperator(node.domain, node.op, opset);
     if (!op) {
       Throw<NotSupported>(ErrorCode::kNotSupported, "onnx: {} is not supported", Described(node));
@@ -288,11 +348,7 @@ void Run::RunNode(const format::Node& node, Scope& scope) {
         results.push_back(std::move(value));
       }
     } else {
-      struct Restore {
-        const Scope*& scope;
-        const Scope* before;
-        ~Restore() { scope = before; }
-      } restore{scope_, std::exchange(scope_, &scope)};
+      Exchanged<const Scope*> around(scope_, &scope);
       results = RunOperator(*op, node, opset, inputs);
       if (narrow && NarrowUseOf(node.domain, node.op) == NarrowUse::kMoved) {
         for (Value& result : results) result.element = narrow;
@@ -327,24 +383,32 @@ Values Run::RunPart(std::shared_ptr<const format::Graph> part, Scope& scope) {
 
 namespace {
 
-/// The function's nodes with the attributes of the call in place.
-void Substitute(std::vector<format::Node>& nodes,
-                const std::map<std::string, const format::Attribute*>& given) {
-  for (format::Node& node : nodes) {
-    std::erase_if(node.attributes, [&](format::Attribute& attribute) {
-      if (attribute.from_caller.empty()) return false;
-      auto found = given.find(attribute.from_caller);
-      if (found == given.end()) return true;
-      std::string name = attribute.name;
-      attribute = *found->second;
-      attribute.name = name;
-      return false;
+using Given = std::map<std::string, const format::Attribute*>;
+
+bool TakesAttributes(const format::Node& node) {
+  return std::ranges::any_of(node.attributes, [](const format::Attribute& attribute) {
+    if (!attribute.from_caller.empty()) return true;
+    return std::ranges::any_of(attribute.graphs, [](const auto& graph) {
+      return std::ranges::any_of(graph->nodes, TakesAttributes);
     });
-    for (format::Attribute& attribute : node.attributes) {
-      for (std::shared_ptr<format::Graph>& graph : attribute.graphs) {
-        graph = std::make_shared<format::Graph>(*graph);
-        Substitute(graph->nodes, given);
-      }
+  });
+}
+
+/// A function's node with the attributes of the call in place.
+void Substitute(format::Node& node, const Given& given) {
+  std::erase_if(node.attributes, [&](format::Attribute& attribute) {
+    if (attribute.from_caller.empty()) return false;
+    auto found = given.find(attribute.from_caller);
+    if (found == given.end()) return true;
+    std::string name = attribute.name;
+    attribute = *found->second;
+    attribute.name = name;
+    return false;
+  });
+  for (format::Attribute& attribute : node.attributes) {
+    for (std::shared_ptr<format::Graph>& graph : attribute.graphs) {
+      graph = std::make_shared<format::Graph>(*graph);
+      for (format::Node& inner : graph->nodes) Substitute(inner, given);
     }
   }
 }
@@ -353,24 +417,29 @@ void Substitute(std::vector<format::Node>& nodes,
 
 Values Run::RunFunction(const format::Function& function, const format::Node& node, Values inputs) {
   return Named(node, [&] {
-    if (++depth_ > kMostCalls) {
+    if (depth_ >= kMostCalls) {
       Throw(ErrorCode::kValue, "functions call each other more than {} deep", kMostCalls);
     }
-    std::map<std::string, const format::Attribute*> given;
+    Exchanged deeper(depth_, depth_ + 1);
+    Exchanged<const std::vector<format::OperatorSet>*> own(opsets_, &function.opsets);
+    Given given;
     for (const format::Attribute& attribute : function.defaults) given[attribute.name] = &attribute;
     for (const format::Attribute& attribute : node.attributes) given[attribute.name] = &attribute;
-    // Its nodes live as long as values that were deferred.
-    auto body = std::make_shared<std::vector<format::Node>>(function.nodes);
-    Substitute(*body, given);
-    bodies_.push_back(body);
     Scope scope;
     for (size_t i = 0; i < function.inputs.size(); ++i) {
       scope.Set(function.inputs[i], i < inputs.size() ? inputs[i] : Value());
     }
-    auto before = std::exchange(opsets_, &function.opsets);
-    for (const format::Node& inner : *body) RunNode(inner, scope);
-    opsets_ = before;
-    --depth_;
+    for (const format::Node& inner : function.nodes) {
+      if (!TakesAttributes(inner)) {
+        RunNode(inner, scope);
+        continue;
+      }
+      // It lives as long as values that were deferred.
+      auto substituted = std::make_shared<format::Node>(inner);
+      Substitute(*substituted, given);
+      bodies_.push_back(substituted);
+      RunNode(*substituted, scope);
+    }
     Values outputs;
     for (const std::string& name : function.outputs) {
       const Value* value = scope.Find(name);
@@ -408,11 +477,8 @@ class Checker {
   explicit Checker(const Program& program) : program_(program) {}
 
   void Check() {
-    std::unordered_set<std::string> known;
-    CheckGraph(program_.model.graph, known);
-    for (const format::Function& function : program_.model.functions) {
-      for (const format::Node& node : function.nodes) CheckOperator(node, &function);
-    }
+    CheckGraph(program_.model.graph, {}, nullptr);
+    for (const format::Function& function : program_.model.functions) CheckFunction(function);
     if (missing_.empty()) return;
     std::string text;
     for (const auto& [name, nodes] : missing_) {
@@ -423,53 +489,77 @@ class Checker {
   }
 
  private:
-  void CheckGraph(const format::Graph& graph, std::unordered_set<std::string> known) {
+  using Names = std::unordered_set<std::string>;
+
+  void CheckFunction(const format::Function& function) {
+    Names known(function.inputs.begin(), function.inputs.end());
+    CheckNodes(function.nodes, known, &function);
+    for (const std::string& name : function.outputs) {
+      if (known.contains(name)) continue;
+      Throw(ErrorCode::kValue, "onnx: nothing in the function '{}' computes '{}'", function.name,
+            name);
+    }
+  }
+
+  /// `inside`: the function that the graph is in, or null.
+  void CheckGraph(const format::Graph& graph, Names known, const format::Function* inside) {
     for (const format::ValueInfo& input : graph.inputs) known.insert(input.name);
     for (const format::Tensor& tensor : graph.initializers) known.insert(tensor.name);
     for (const format::SparseTensor& tensor : graph.sparse_initializers) {
       known.insert(tensor.values.name);
     }
-    std::unordered_set<std::string> made;
-    for (const format::Node& node : graph.nodes) {
-      made.insert(node.outputs.begin(), node.outputs.end());
-    }
-    for (const format::Node& node : graph.nodes) {
-      for (const std::string& name : node.inputs) {
-        if (name.empty() || known.contains(name)) continue;
-        Throw(ErrorCode::kValue, "onnx: {} uses '{}', which {}", Described(node), name,
-              made.contains(name) ? "a later node computes: the graph has a cycle or is not sorted"
-                                  : "no input, initialiser or node gives");
-      }
-      CheckOperator(node, nullptr);
-      for (const format::Attribute& attribute : node.attributes) {
-        for (const auto& inner : attribute.graphs) CheckGraph(*inner, known);
-      }
-      for (const std::string& name : node.outputs) {
-        if (name.empty() || known.insert(name).second) continue;
-        Throw(ErrorCode::kValue, "onnx: {} computes '{}', which has a value already",
-              Described(node), name);
-      }
-    }
+    CheckNodes(graph.nodes, known, inside);
     for (const format::ValueInfo& output : graph.outputs) {
       if (known.contains(output.name)) continue;
       Throw(ErrorCode::kValue, "onnx: nothing computes the output '{}'", output.name);
     }
   }
 
-  void CheckOperator(const format::Node& node, const format::Function* inside) {
-    if (program_.FunctionOf(node)) return;
-    int64_t opset = program_.OpsetOf(node.domain);
-    if (inside) {
-      for (const format::OperatorSet& set : inside->opsets) {
-        if (set.domain == node.domain) opset = set.version;
+  /// Adds the names that nodes compute.
+  void CheckNodes(const std::vector<format::Node>& nodes, Names& known,
+                  const format::Function* inside) {
+    Names made;
+    for (const format::Node& node : nodes) made.insert(node.outputs.begin(), node.outputs.end());
+    for (const format::Node& node : nodes) {
+      for (const std::string& name : node.inputs) {
+        if (name.empty() || known.contains(name)) continue;
+        Throw(ErrorCode::kValue, "onnx: {} uses '{}', which {}", Described(node, inside), name,
+              made.contains(name) ? "a later node computes: the graph has a cycle or is not sorted"
+                                  : "no input, initialiser or node gives");
+      }
+      CheckOperator(node, inside);
+      for (const format::Attribute& attribute : node.attributes) {
+        for (const auto& inner : attribute.graphs) CheckGraph(*inner, known, inside);
+      }
+      for (const std::string& name : node.outputs) {
+        if (name.empty() || known.insert(name).second) continue;
+        Throw(ErrorCode::kValue, "onnx: {} computes '{}', which has a value already",
+              Described(node, inside), name);
       }
     }
+  }
+
+  static std::string Described(const format::Node& node, const format::Function* inside) {
+    std::string text = onnx::Described(node);
+    return inside ? fmt::format("{} of function '{}'", text, inside->name) : text;
+  }
+
+  void CheckOperator(const format::Node& node, const format::Function* inside) {
+    if (const format::Function* function = program_.FunctionOf(node)) {
+      if (node.inputs.size() <= function->inputs.size() &&
+          node.outputs.size() <= function->outputs.size()) {
+        return;
+      }
+      Throw(ErrorCode::kValue, "onnx: {} has {} inputs and {} outputs, the function {} and {}",
+            Described(node, inside), node.inputs.size(), node.outputs.size(),
+            function->inputs.size(), function->outputs.size());
+    }
+    const int64_t opset = program_.OpsetOf(node.domain, inside ? &inside->opsets : nullptr);
     if (FindOperator(node.domain, node.op, opset)) return;
     std::string name = fmt::format("{}{}{} (opset {})", node.domain, node.domain.empty() ? "" : ".",
                                    node.op, opset);
-    std::string where = node.name.empty() ? node.outputs.empty() ? "" : node.outputs[0] : node.name;
     std::string& nodes = missing_[name];
-    nodes += (nodes.empty() ? "" : ", ") + where;
+    nodes += (nodes.empty() ? "" : ", ") + NameOf(node);
   }
 
   const Program& program_;

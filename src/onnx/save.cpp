@@ -14,11 +14,11 @@ namespace hammock::onnx {
 namespace {
 
 format::ValueInfo InfoOf(const Graph& graph, GraphValue value, const std::string& name,
-                         const std::map<int, std::string>& dims) {
+                         const std::map<int, std::string>& dims, int opset) {
   format::ValueInfo info{name, {}};
   const Shape& type = graph.TypeOf(value);
   info.type.kind = format::Type::kTensor;
-  info.type.element = ElementOfDType(type.dtype());
+  info.type.element = ElementAt(opset, type.dtype());
   info.type.has_shape = true;
   for (int d = 0; d < type.rank(); ++d) {
     auto expr = graph.dim_exprs.find({value.node, value.index, d});
@@ -71,14 +71,25 @@ std::map<int, std::string> DimNames(const Graph& graph, const Graph& traced) {
   return names;
 }
 
+/// The version of the format that came with an opset.
+int64_t FormatOf(int opset) {
+  struct {
+    int opset, format;
+  } constexpr kFirst[] = {{25, 13}, {24, 12}, {23, 11}, {21, 10}, {19, 9}};
+  for (const auto& row : kFirst) {
+    if (opset >= row.opset) return row.format;
+  }
+  return 8;
+}
+
 }  // namespace
 
 void save(const Module& module, const std::string& path, int opset, Location at) {
   LocationScope scope(at);
-  constexpr int kOldest = 14, kNewest = 20;
-  if (opset < kOldest || opset > kNewest) {
+  constexpr int kOldest = 14;
+  if (opset < kOldest || opset > kNewestOpset) {
     Throw<NotSupported>(ErrorCode::kNotSupported, "onnx: save: opset {}; {} to {} are written",
-                        opset, kOldest, kNewest);
+                        opset, kOldest, kNewestOpset);
   }
   const GraphBody& body = module.graph_body("forward");
   if (!body.writes.empty()) {
@@ -91,7 +102,7 @@ void save(const Module& module, const std::string& path, int opset, Location at)
   CheckWritable(*body.graph, results, body.graph->outputs(), "output");
   Graph graph = Prepared(*body.graph, "onnx: save");
   format::Model model;
-  model.ir_version = opset < 19 ? 8 : 9;
+  model.ir_version = FormatOf(opset);
   model.producer_name = "hammock";
   model.opsets.push_back({"", opset});
   model.graph.name = module.class_name();
@@ -107,7 +118,7 @@ void save(const Module& module, const std::string& path, int opset, Location at)
                          : one_each          ? arguments[i].name
                                              : fmt::format("x{}", i);
       writer.SetName(value, name);
-      model.graph.inputs.push_back(InfoOf(graph, value, name, dims));
+      model.graph.inputs.push_back(InfoOf(graph, value, name, dims, opset));
       continue;
     }
     const Capture& capture = body.captures.at(i - body.num_arguments());
@@ -129,7 +140,7 @@ void save(const Module& module, const std::string& path, int opset, Location at)
     std::string name = i < results.size() ? results[i].name : fmt::format("y{}", i);
     while (!taken.insert(name).second) name += "_";
     writer.Emit("Identity", {writer.NameOf(value)}, {}, name);
-    model.graph.outputs.push_back(InfoOf(graph, value, name, dims));
+    model.graph.outputs.push_back(InfoOf(graph, value, name, dims, opset));
   }
   std::string bytes = WriteModel(model);
   const std::string_view parts[] = {bytes};

@@ -212,12 +212,15 @@ std::string WriteTruth(const Written& n, const char* op) {
   return n.w.CastTo(reduced, DType::kI32, DType::kBool);
 }
 
-/// Sums only: ONNX has no other.
+/// Sums, and products from opset 26 on: ONNX has no other.
 std::string WriteScan(const Written& n) {
-  if (n.node.attr("kind").str() != "sum") {
-    Throw<NotSupported>(ErrorCode::kNotSupported, "kind {}", n.node.attr("kind").str());
+  constexpr int kProducts = 26;
+  const std::string& kind = n.node.attr("kind").str();
+  const bool product = kind == "prod" && n.w.naming().opset >= kProducts;
+  if (kind != "sum" && !product) {
+    Throw<NotSupported>(ErrorCode::kNotSupported, "kind {}", kind);
   }
-  return n.w.Emit("CumSum",
+  return n.w.Emit(product ? "CumProd" : "CumSum",
                   {n.As(0, n.dtype()), n.w.Number(static_cast<double>(n.Int("dim")), DType::kI64)},
                   {Writer::IntOf("reverse", n.node.attr("reverse").boolean())});
 }

@@ -1,10 +1,12 @@
 /// The table from primitives to operators of ONNX.
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
 #include "compiler/passes/expand.h"
 #include "compiler/sizes/generalise.h"
+#include "hammock/ir/storage_types.h"
 #include "ir/graph_sizes.h"
 #include "ir/primitives.h"
 #include "onnx/save_forms.h"
@@ -107,10 +109,7 @@ constexpr Row kRows[] = {
        std::string no = n.w.Emit("Not", {n.In(0)});
        return n.w.Emit("Or", {n.w.Emit("And", {n.In(0), a}), n.w.Emit("And", {no, b})});
      }},
-    {"cast",
-     [](const Written& n) {
-       return n.w.Emit("Cast", {n.In(0)}, {Writer::IntOf("to", ElementOfDType(n.dtype()))});
-     }},
+    {"cast", [](const Written& n) { return n.w.CastTo(n.In(0), n.Type(0).dtype(), n.dtype()); }},
     {"constant",
      [](const Written& n) {
        if (n.w.AttrExpr(n.id, "value")) {  // a mean's number of elements, say
@@ -274,10 +273,32 @@ constexpr ManyRow kManyRows[] = {
     {"while", WriteWhile},
 };
 
+/// ONNX casts elements of storage types, and moves them by a few operators.
+void CheckStorage(const Written& n) {
+  constexpr std::string_view kMoves[] = {"cast", "reshape", "permute", "barrier",
+                                         "cond", "loop",    "while"};
+  std::vector<Shape> types(n.node.types.begin(), n.node.types.end());
+  for (size_t i = 0; i < n.node.inputs.size(); ++i) {
+    if (n.node.inputs[i].node) types.push_back(n.Type(i));
+  }
+  auto stored = std::ranges::find_if(types, [](const Shape& t) { return IsStorage(t.dtype()); });
+  if (stored == types.end()) return;
+  const std::string_view op = n.node.op->name();
+  constexpr int kPermuted = 21;
+  if (std::ranges::count(kMoves, op) == 0) {
+    Throw<NotSupported>(ErrorCode::kNotSupported, "of {}", NameOf(stored->dtype()));
+  }
+  if (op == "permute" && n.w.naming().opset < kPermuted) {
+    Throw<NotSupported>(ErrorCode::kNotSupported, "opset {} has it for {}", kPermuted,
+                        NameOf(stored->dtype()));
+  }
+}
+
 /// Names of all results; nothing where no row is for the op.
 std::vector<std::string> Write(Writer& w, NodeId id) {
   const GraphNode& node = w.graph()[id];
   Written n{w, id, node};
+  CheckStorage(n);
   std::string_view op = node.op->name();
   if (std::optional<std::string> pairs = WriteComplex(n)) return {*pairs};
   for (const SimpleRow& row : kSimple) {
@@ -301,6 +322,16 @@ std::vector<std::string> Write(Writer& w, NodeId id) {
 }
 
 }  // namespace
+
+int32_t ElementAt(int opset, DType dtype) {
+  constexpr int kBytes = 19, kPacked = 21;
+  const int first = !IsStorage(dtype) ? 0 : IsPacked(dtype) ? kPacked : kBytes;
+  if (opset < first) {
+    Throw<NotSupported>(ErrorCode::kNotSupported, "onnx: save: opset {} has {}", first,
+                        NameOf(dtype));
+  }
+  return ElementOfDType(dtype);
+}
 
 Graph Prepared(const Graph& graph, const std::string& what) {
   auto keep = [](const Graph& g, NodeId id) { return IsKept(*g[id].op); };

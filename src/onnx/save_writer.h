@@ -18,6 +18,9 @@ namespace hammock::onnx {
 /// The graph without composites that ONNX lacks. One with free dims is expanded at two sizes.
 Graph Prepared(const Graph& graph, const std::string& what);
 
+/// ONNX's number of a dtype; NotSupported where the opset has none.
+int32_t ElementAt(int opset, DType dtype);
+
 struct Size {
   int64_t value = 0;
   const DimExpr* expr = nullptr;  // where it is not fixed
@@ -71,7 +74,7 @@ class Writer {
   std::string Initializer(const HostTensor& host, const std::string& wanted = "") {
     format::Tensor tensor;
     tensor.name = wanted.empty() ? Fresh() : wanted;
-    tensor.element = ElementOfDType(host.dtype());
+    tensor.element = ElementAt(naming_.opset, host.dtype());
     tensor.dims = host.shape().sizes().vec();
     tensor.bytes.assign(static_cast<const char*>(host.data()), static_cast<size_t>(host.bytes()));
     naming_.outermost->initializers.push_back(std::move(tensor));
@@ -86,7 +89,10 @@ class Writer {
 
   std::string CastTo(const std::string& name, DType from, DType to) {
     if (from == to) return name;
-    return Emit("Cast", {name}, {IntOf("to", ElementOfDType(to))});
+    std::vector<format::Attribute> attributes{IntOf("to", ElementAt(naming_.opset, to))};
+    // What is too large is infinity there, as here.
+    if (to == DType::kF8E5M2) attributes.push_back(IntOf("saturate", 0));
+    return Emit("Cast", {name}, std::move(attributes));
   }
 
   static format::Attribute IntOf(const std::string& name, int64_t value) {

@@ -38,12 +38,16 @@ struct Value {
   static Value Known(HostTensor host);
   static Value Sequence(std::vector<Value> items);
   static Value Map(std::vector<std::string> keys, Tensor values);
+  /// ValueError where the sizes are not those of so many elements.
   static Value Text(Dims sizes, std::vector<std::string> elements);
 
   bool absent() const { return kind == Kind::kAbsent; }
   bool known() const { return source != nullptr; }
 };
 using Values = std::vector<Value>;
+
+/// The elements of a tensor; -1 where a size is negative or the product too large.
+int64_t CountOf(const Dims& sizes);
 
 /// Where known elements come from: given ones, or an operator of known inputs, which runs on the
 /// host when they are asked for.

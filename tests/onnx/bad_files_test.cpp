@@ -1,18 +1,23 @@
 // Damaged and wrong files: an error that names what is wrong, and nothing worse.
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <chrono>
 #include <filesystem>
+#include <fstream>
 #include <limits>
 #include <random>
 
 #include "hammock/hammock.h"
 #include "onnx/models.h"
+#include "support/sanitizers.h"
 
 namespace hammock::onnx {
 namespace {
 
 using namespace testing;  // NOLINT: the models
+using hammock::testing::kAddressSanitizer, hammock::testing::kThreadSanitizer;
 
 class OnnxBadFiles : public ::testing::Test {
  protected:
@@ -29,6 +34,21 @@ std::string ErrorOf(const format::Model& model, const LoadOptions& options = {})
     return error.message();
   }
   return "it was loaded";
+}
+
+/// The message of the error that a call gives within a second.
+std::string ErrorOfCall(const format::Model& model, const std::vector<Any>& inputs) {
+  ModulePtr module = Load(model);
+  const auto start = std::chrono::steady_clock::now();
+  std::string message = "it ran";
+  try {
+    for (const Tensor& y : PackTensors(module->run_method("forward", inputs)).tensors) y.host();
+  } catch (const Error& error) {
+    message = error.message();
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - start,
+            std::chrono::seconds(kAddressSanitizer || kThreadSanitizer ? 30 : 1));
+  return message;
 }
 
 TEST_F(OnnxBadFiles, CutOffAnywhere) {
@@ -165,6 +185,50 @@ TEST_F(OnnxBadFiles, ExternalData) {
   EXPECT_NE(ErrorOf(model).find("no folder is given"), std::string::npos);
 }
 
+TEST_F(OnnxBadFiles, LinksThatLeaveTheFolder) {
+  namespace fs = std::filesystem;
+  const fs::path folder = fs::path(::testing::TempDir()) / fmt::format("onnx_links_{}", getpid());
+  fs::create_directories(folder / "model");
+  std::ofstream(folder / "secret.bin") << std::string(48, 'x');
+  fs::create_symlink(folder / "secret.bin", folder / "model" / "weights.bin");
+  fs::create_directory_symlink(folder, folder / "model" / "up");
+  format::Model model = Linear();
+  format::Tensor& weight = model.graph.initializers[0];
+  weight.external = true;
+  for (const char* location : {"weights.bin", "up/secret.bin"}) {
+    weight.external_data = {{"location", location}};
+    EXPECT_NE(ErrorOf(model, {.folder = (folder / "model").string()})
+                  .find("not a file below the model's folder"),
+              std::string::npos)
+        << location;
+  }
+  fs::remove_all(folder);
+}
+
+/// Shapes that no memory holds, which a few bytes of a file ask for.
+TEST_F(OnnxBadFiles, GiantComputedShapes) {
+  const int64_t giant = int64_t{1} << 50;
+  auto error_of = [&](const format::Node& node) {
+    format::Graph graph;
+    graph.inputs = {Info("x", format::kFloat, {{1, ""}})};
+    graph.outputs = {Info("y", node.op == "Range" ? format::kInt64 : format::kFloat, {})};
+    graph.initializers = {
+        Initial<int64_t>("giant", {giant}, {1}), Initial<int64_t>("overflow", {giant, giant}, {2}),
+        Initial<int64_t>("negative", {-2}, {1}), Initial<int64_t>("zero", {0}, {}),
+        Initial<int64_t>("one", {1}, {}),        Initial<int64_t>("most", {giant}, {})};
+    graph.nodes = {node};
+    return ErrorOfCall(ModelOf(std::move(graph)), {ones({1})});
+  };
+  for (const char* sizes : {"giant", "overflow", "negative"}) {
+    EXPECT_NE(error_of(Node("ConstantOfShape", {sizes}, {"y"})), "it ran") << sizes;
+    EXPECT_NE(error_of(Node("Expand", {"x", sizes}, {"y"})), "it ran") << sizes;
+    if (sizes != std::string("overflow")) {  // of another rank
+      EXPECT_NE(error_of(Node("Tile", {"x", sizes}, {"y"})), "it ran") << sizes;
+    }
+  }
+  EXPECT_NE(error_of(Node("Range", {"zero", "most", "one"}, {"y"})), "it ran");
+}
+
 TEST_F(OnnxBadFiles, WrongTypesNameTheNode) {
   format::Model model = Linear();
   model.graph.initializers[1] = Initial<int64_t>("fc.bias", {1, 2}, {2});
@@ -201,6 +265,143 @@ TEST_F(OnnxBadFiles, WrongInputsNameTheInput) {
     FAIL() << "it ran";
   } catch (const ValueError& error) {
     EXPECT_EQ(error.message(), "onnx: input 'x' is f32[1,5], needs [batch,4]");
+  }
+}
+
+constexpr const char* kTooMany = "one call runs more than 262144 nodes";
+
+/// Each calls the next one twice.
+TEST_F(OnnxBadFiles, FunctionsThatMultiply) {
+  constexpr int kFunctions = 60;
+  format::Model model = Linear();
+  for (int i = 0; i < kFunctions; ++i) {
+    format::Function function;
+    function.name = fmt::format("f{}", i);
+    function.domain = "own";
+    function.inputs = {"a"};
+    function.outputs = {"c"};
+    std::string next = i + 1 < kFunctions ? fmt::format("f{}", i + 1) : "Neg";
+    function.nodes = {Node(next, {"a"}, {"b"}), Node(next, {"b"}, {"c"})};
+    function.opsets.push_back({"", 21});
+    if (i + 1 < kFunctions) {
+      for (format::Node& node : function.nodes) node.domain = "own";
+    }
+    model.functions.push_back(std::move(function));
+  }
+  model.graph.nodes.back().op = "f0";
+  model.graph.nodes.back().domain = "own";
+  EXPECT_NE(ErrorOfCall(model, {ones({1, 4})}).find(kTooMany), std::string::npos);
+}
+
+/// The body of a loop of 1000 iterations that carries a sequence, with `depth` loops in it.
+format::Graph SequenceLoop(int depth) {
+  format::Graph body;
+  const std::string in = fmt::format("in{}", depth), out = fmt::format("out{}", depth);
+  body.inputs = {Info(fmt::format("i{}", depth), format::kInt64, {}),
+                 Info(fmt::format("go{}", depth), format::kBool, {}), Info(in, format::kFloat, {})};
+  body.outputs = {Info(fmt::format("go{}", depth), format::kBool, {}),
+                  Info(out, format::kFloat, {})};
+  if (depth == 0) {
+    body.nodes = {Node("Identity", {in}, {out})};
+  } else {
+    body.nodes = {
+        Node("Loop", {"count", "", in}, {out}, {GraphAttribute("body", SequenceLoop(depth - 1))})};
+  }
+  return body;
+}
+
+TEST_F(OnnxBadFiles, LoopsThatMultiply) {
+  format::Graph graph;
+  graph.inputs = {Info("x", format::kFloat, {})};
+  graph.outputs = {Info("y", format::kFloat, {})};
+  graph.initializers = {Initial<int64_t>("count", {1000}, {})};
+  graph.nodes = {
+      Node("SequenceConstruct", {"x"}, {"list"}),
+      Node("Loop", {"count", "", "list"}, {"all"}, {GraphAttribute("body", SequenceLoop(2))}),
+      Node("SequenceLength", {"all"}, {"y"})};
+  EXPECT_NE(ErrorOfCall(ModelOf(std::move(graph)), {tensor(1.0)}).find(kTooMany),
+            std::string::npos);
+}
+
+/// A loop inside of a loop and so on, of which none is a `loop` or a `while`: each appends to a
+/// vector, and stops after its first iteration.
+format::Graph AppendingLoop(int depth) {
+  format::Graph body;
+  const std::string in = fmt::format("in{}", depth), out = fmt::format("out{}", depth),
+                    mid = depth == 0 ? in : fmt::format("mid{}", depth);
+  body.inputs = {Info(fmt::format("i{}", depth), format::kInt64, {}),
+                 Info(fmt::format("go{}", depth), format::kBool, {}), Info(in, format::kFloat, {})};
+  if (depth > 0) {
+    body.nodes.push_back(
+        Node("Loop", {"count", "", in}, {mid}, {GraphAttribute("body", AppendingLoop(depth - 1))}));
+  }
+  body.nodes.push_back(Node("Concat", {mid, "one"}, {out}, {IntAttribute("axis", 0)}));
+  body.outputs = {Info("no", format::kBool, {}), Info(out, format::kFloat, {})};
+  return body;
+}
+
+TEST_F(OnnxBadFiles, WaysOfNestedLoopsAreNotMultiplied) {
+  constexpr int kDepth = 20;
+  format::Graph graph;
+  graph.inputs = {Info("x", format::kFloat, {{1, ""}})};
+  graph.outputs = {Info("y", format::kFloat, {{-1, ""}})};
+  graph.initializers = {Initial<int64_t>("count", {5}, {}), Initial<float>("one", {1}, {1}),
+                        Initial<uint8_t>("no", {0}, {})};
+  graph.initializers[2].element = format::kBool;
+  graph.nodes = {
+      Node("Loop", {"count", "", "x"}, {"y"}, {GraphAttribute("body", AppendingLoop(kDepth))})};
+  EXPECT_EQ(ErrorOfCall(ModelOf(std::move(graph)), {ones({1})}), "it ran");
+}
+
+constexpr const char* kTooMuchText = "268435456 bytes of strings";
+
+format::Model Texts(std::vector<format::Node> nodes, int64_t opset = 21) {
+  format::Graph graph;
+  graph.inputs = {Info("s0", format::kString, {{1, ""}})};
+  graph.outputs = {Info(nodes.back().outputs[0], format::kString, {})};
+  graph.nodes = std::move(nodes);
+  return ModelOf(std::move(graph), opset);
+}
+
+TEST_F(OnnxBadFiles, StringsThatDouble) {
+  std::vector<format::Node> nodes;
+  for (int i = 0; i < 40; ++i) {
+    std::string in = fmt::format("s{}", i);
+    nodes.push_back(Node("StringConcat", {in, in}, {fmt::format("s{}", i + 1)}));
+  }
+  EXPECT_NE(ErrorOfCall(Texts(std::move(nodes)), {Any(AnyList{"a"})}).find(kTooMuchText),
+            std::string::npos);
+}
+
+TEST_F(OnnxBadFiles, ManyStringsOfOne) {
+  for (const char* op : {"Expand", "Tile"}) {
+    format::Model model = Texts({Node(op, {"s0", "count"}, {"y"})});
+    model.graph.initializers = {Initial<int64_t>("count", {1 << 20}, {1})};
+    EXPECT_NE(ErrorOfCall(model, {Any(AnyList{std::string(1000, 'a')})}).find(kTooMuchText),
+              std::string::npos);
+  }
+}
+
+format::Model Matches(const std::string& pattern) {
+  format::Attribute attribute;
+  attribute.name = "pattern";
+  attribute.kind = format::Attribute::kString;
+  attribute.s = pattern;
+  return Texts({Node("RegexFullMatch", {"s0"}, {"y"}, {attribute})});
+}
+
+TEST_F(OnnxBadFiles, RegularExpressionsTakeTimeByLength) {
+  EXPECT_EQ(ErrorOfCall(Matches("(a|b)*c"), {Any(AnyList{std::string(300000, 'a')})}), "it ran");
+  EXPECT_EQ(ErrorOfCall(Matches("(a*)*b"), {Any(AnyList{std::string(1000, 'a')})}), "it ran");
+}
+
+TEST_F(OnnxBadFiles, LargeRegularExpressions) {
+  for (const std::string& pattern :
+       {std::string("((((a{100}){100}){100}){100})"), std::string(100000, '('),
+        std::string(100000, 'a'), std::string("a{99999999999999999999}"), std::string("a{1000000}"),
+        std::string("(a)\\1")}) {
+    EXPECT_NE(ErrorOfCall(Matches(pattern), {Any(AnyList{"a"})}).find("pattern '"),
+              std::string::npos);
   }
 }
 

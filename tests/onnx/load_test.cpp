@@ -8,6 +8,7 @@
 #include "hammock/autograd.h"
 #include "hammock/hammock.h"
 #include "hammock/ir/graph.h"
+#include "ir/expect_error.h"
 #include "onnx/models.h"
 #include "support/source_path.h"
 
@@ -60,6 +61,33 @@ TEST_F(OnnxLoad, GradientsReachTheParameters) {
   ModulePtr module = Load(Linear());
   sum(Call(*module, {ones({2, 4})})).backward();
   EXPECT_EQ(module->get_tensor("fc.bias").grad().to_vector<float>(), (std::vector<float>{2, 0, 2}));
+}
+
+/// Ops have the line of the call, in the node of the file.
+TEST_F(OnnxLoad, NodesAreInLocations) {
+  ModulePtr module = Load(Linear());
+  trace(*module);
+  const Graph& graph = *module->graph_body("forward").graph;
+  std::string relu;
+  for (NodeId id : graph.ids()) {
+    if (graph[id].op->name() == std::string_view("relu")) relu = WhereText(graph[id].location);
+  }
+  EXPECT_TRUE(relu.ends_with("Relu_y")) << relu;
+  EXPECT_TRUE(relu.starts_with("load_test.cpp:")) << relu;
+}
+
+TEST_F(OnnxLoad, ErrorsOfRunsNameTheNode) {
+  format::Graph graph;
+  graph.inputs = {Info("x", format::kFloat, {{2, ""}}), Info("at", format::kInt64, {{1, ""}})};
+  graph.outputs = {Info("y", format::kFloat, {{1, ""}})};
+  graph.nodes = {Node("Gather", {"x", "at"}, {"y"})};
+  ModulePtr module = Load(ModelOf(std::move(graph)));
+  try {
+    Call(*module, {ones({2}), tensor({5}, i64)}).host();
+    FAIL() << "it ran";
+  } catch (const Error& error) {
+    EXPECT_TRUE(error.where().ends_with(" in Gather_y")) << error.what();
+  }
 }
 
 TEST_F(OnnxLoad, SymbolicDimsAreFreeInTheGraph) {
@@ -180,6 +208,38 @@ TEST_F(OnnxLoad, FunctionsOfTheFileAreCalled) {
   EXPECT_EQ(twice.to_vector<float>(), (std::vector<float>{2, 4}));
 }
 
+/// A branch that cannot be traced is left in the middle of a function of an older opset: the
+/// nodes behind it have the opset of their own graph.
+TEST_F(OnnxLoad, OpsetsOfFunctionsEndWithThem) {
+  auto branch = [](const std::string& name) {
+    format::Graph graph;
+    graph.nodes = {Node("Count", {"x"}, {name})};
+    graph.nodes[0].domain = "own";
+    graph.outputs = {Info(name, format::kInt64, {})};
+    return graph;
+  };
+  format::Graph graph;
+  graph.inputs = {Info("predicate", format::kBool, {}),
+                  Info("x", format::kFloat, {{2, ""}, {2, ""}, {2, ""}})};
+  graph.outputs = {Info("n", format::kInt64, {}), Info("y", format::kFloat, {})};
+  graph.nodes = {Node("If", {"predicate"}, {"n"},
+                      {GraphAttribute("then_branch", branch("a")),
+                       GraphAttribute("else_branch", branch("b"))}),
+                 Node("Softmax", {"x"}, {"y"})};
+  format::Model model = ModelOf(std::move(graph), 13);
+  model.opsets.push_back({"own", 1});
+  format::Function count;
+  count.name = "Count";
+  count.domain = "own";
+  count.inputs = {"a"};
+  count.outputs = {"b"};
+  count.nodes = {Node("NonZero", {"a"}, {"b"})};  // its size depends on values
+  count.opsets.push_back({"", 11});
+  model.functions.push_back(count);
+  Any result = Load(model)->run_method("forward", {tensor(true), zeros({2, 2, 2})});
+  EXPECT_EQ(result.ToList()[1].ToTensor().to_vector<float>(), std::vector<float>(8, 0.5f));
+}
+
 TEST_F(OnnxLoad, OneErrorListsAllMissingOperators) {
   format::Model model = Linear();
   model.graph.nodes.push_back(Node("Frobnicate", {"y"}, {"z"}));
@@ -193,6 +253,95 @@ TEST_F(OnnxLoad, OneErrorListsAllMissingOperators) {
     EXPECT_NE(error.message().find("Frobnicate (opset 21) in Frobnicate_z"), std::string::npos);
     EXPECT_NE(error.message().find("Gyrate (opset 21) in Gyrate_u, Gyrate_v"), std::string::npos);
   }
+}
+
+/// A function that gives 2x where `choose` is true, else what `otherwise` computes of x.
+format::Model Branching(std::vector<format::Node> otherwise) {
+  auto branch = [](std::vector<format::Node> nodes) {
+    format::Graph graph;
+    graph.initializers = {Initial<float>("two", {2}, {})};
+    graph.outputs = {Info(nodes.back().outputs[0], format::kFloat, {})};
+    graph.nodes = std::move(nodes);
+    return graph;
+  };
+  format::Function function;
+  function.name = "Choose";
+  function.domain = "own";
+  function.inputs = {"choose", "x"};
+  function.outputs = {"y"};
+  function.opsets = {{"", 21}};
+  function.nodes = {Node("If", {"choose"}, {"y"},
+                         {GraphAttribute("then_branch", branch({Node("Mul", {"x", "two"}, {"a"})})),
+                          GraphAttribute("else_branch", branch(std::move(otherwise)))})};
+  format::Graph graph;
+  graph.inputs = {Info("choose", format::kBool, {}), Info("x", format::kFloat, {})};
+  graph.outputs = {Info("y", format::kFloat, {})};
+  graph.nodes = {Node("Choose", {"choose", "x"}, {"y"})};
+  graph.nodes[0].domain = "own";
+  format::Model model = ModelOf(std::move(graph));
+  model.functions = {function};
+  return model;
+}
+
+TEST_F(OnnxLoad, BranchesInFunctions) {
+  ModulePtr module = Load(Branching({Node("Neg", {"x"}, {"b"})}));
+  EXPECT_EQ(Call(*module, {tensor(true), tensor(3.0)}).item<float>(), 6);
+  EXPECT_EQ(Call(*module, {tensor(false), tensor(3.0)}).item<float>(), -3);
+}
+
+TEST_F(OnnxLoad, FunctionsAreChecked) {
+  auto expect = [](const format::Model& model, const std::string& text) {
+    EXPECT_ERROR(Load(model), Error, text);
+  };
+  expect(Branching({Node("Frobnicate", {"x"}, {"b"})}), "Frobnicate (opset 21) in Frobnicate_b");
+  expect(Branching({Node("Neg", {"nobody"}, {"b"})}),
+         "node 'Neg_b' (Neg) of function 'Choose' uses 'nobody', which no input");
+  format::Model model = Branching({Node("Neg", {"x"}, {"b"})});
+  model.functions[0].outputs = {"z"};
+  expect(model, "nothing in the function 'Choose' computes 'z'");
+  model.functions[0].outputs = {"y"};
+  model.graph.nodes[0].inputs.push_back("x");
+  expect(model, "node 'Choose_y' (own.Choose) has 3 inputs and 1 outputs, the function 2 and 1");
+  model.graph.nodes[0].inputs.pop_back();
+  model.functions[0].nodes.insert(model.functions[0].nodes.begin(), Node("Neg", {"y"}, {"z"}));
+  expect(model, "of function 'Choose' uses 'y', which a later node computes");
+}
+
+TEST_F(OnnxLoad, OperatorsOfFunctionsAreDescribedByTheirOpsets) {
+  format::Model model = Branching({Node("Upsample", {"x"}, {"b"})});
+  model.functions[0].opsets = {{"", 9}};  // the last one that has it
+  const std::string path = TempPath("described.onnx");
+  std::ofstream(path, std::ios::binary) << Bytes(model);
+  EXPECT_EQ(describe(path).find("missing"), std::string::npos) << describe(path);
+  std::filesystem::remove(path);
+}
+
+/// [[0, 5, 0], [7, 0, 0]], by coordinates or by positions.
+format::Model Sparse(std::vector<int64_t> indices, std::vector<int64_t> sizes) {
+  format::Graph graph;
+  graph.inputs = {Info("x", format::kFloat, {{2, ""}, {3, ""}})};
+  graph.outputs = {Info("y", format::kFloat, {{2, ""}, {3, ""}})};
+  graph.sparse_initializers = {{Initial<float>("w", {5, 7}, {2}),
+                                Initial<int64_t>("at", indices, std::move(sizes)),
+                                {2, 3}}};
+  graph.nodes = {Node("Add", {"x", "w"}, {"y"})};
+  return ModelOf(std::move(graph));
+}
+
+TEST_F(OnnxLoad, SparseInitialisers) {
+  for (const format::Model& model : {Sparse({1, 3}, {2}), Sparse({0, 1, 1, 0}, {2, 2})}) {
+    EXPECT_EQ(Call(*Load(model), {zeros({2, 3})}).to_vector<float>(),
+              (std::vector<float>{0, 5, 0, 7, 0, 0}));
+  }
+  for (const format::Model& model :
+       {Sparse({1, 6}, {2}), Sparse({-1, 1}, {2}), Sparse({0, 1, 1, -1}, {2, 2}),
+        Sparse({0, 3, 1, 0}, {2, 2}), Sparse({0, 1, 2, 0}, {2, 2})}) {
+    EXPECT_ERROR(Load(model), ValueError, "outside of f32[2,3]");
+  }
+  EXPECT_ERROR(Load(Sparse({0, 1, 1}, {3})), ValueError, "has 2 values and indices i64[3]");
+  format::Model large = Sparse({1, 3}, {2});
+  large.graph.sparse_initializers[0].dims = {1 << 20, 1 << 20};
+  EXPECT_ERROR(Load(large), NotSupported, "at most 268435456 elements");
 }
 
 TEST_F(OnnxLoad, ExternalDataIsMapped) {

@@ -4,6 +4,7 @@
 #include <complex>
 
 #include "hammock/hammock.h"
+#include "ir/expect_error.h"
 #include "onnx/models.h"
 #include "onnx/narrow.h"
 
@@ -149,6 +150,22 @@ TEST_F(OnnxValues, ScoresAreMapsByLabel) {
   ASSERT_EQ(y.ToList().size(), 2u);
   EXPECT_EQ(y.ToList()[0].ToDict().at("9").ToTensor().item<float>(), 0.75f);
   EXPECT_EQ(y.ToList()[1].ToDict().at("7").ToTensor().item<float>(), 1.0f);
+}
+
+/// y = s, transposed: a list for each row.
+TEST_F(OnnxValues, StringsOfSeveralDimsAreListsInLists) {
+  format::Graph graph;
+  graph.inputs = {Info("s", format::kString, {{2, ""}, {-1, ""}})};
+  graph.outputs = {Info("y", format::kString, {})};
+  graph.nodes = {Node("Transpose", {"s"}, {"y"})};
+  ModulePtr module = Load(ModelOf(std::move(graph)));
+  Any y =
+      module->run_method("forward", {Any(AnyList{AnyList{"a", "b", "c"}, AnyList{"d", "e", "f"}})});
+  ASSERT_EQ(y.ToList().size(), 3u);
+  EXPECT_EQ(y.ToList()[2].ToList()[0].ToStringRef(), "c");
+  EXPECT_EQ(y.ToList()[2].ToList()[1].ToStringRef(), "f");
+  EXPECT_ERROR(module->run_method("forward", {Any(AnyList{Any(AnyList{"a"}), AnyList{"b", "c"}})}),
+               ValueError, "in lists of unequal sizes");
 }
 
 }  // namespace

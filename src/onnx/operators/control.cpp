@@ -70,18 +70,21 @@ std::vector<Tensor> TensorsOf(Run& run, const Values& values) {
   return tensors;
 }
 
-/// Whether the state of a loop can hold the value.
-bool IsCarried(const Value& value) { return value.kind == Value::Kind::kTensor && !value.element; }
+/// Whether the state of a loop can hold the values after the first two.
+bool AreCarried(const Call& c) {
+  return std::ranges::all_of(c.inputs().subspan(std::min<size_t>(c.size(), 2)), [](const Value& v) {
+    return v.kind == Value::Kind::kTensor && !v.element;
+  });
+}
 
 Values Branch(Call& c, const format::Graph& graph) {
   Scope scope(&c.run().scope());
   return c.run().RunGraph(graph, scope);
 }
 
-/// One `cond` of both branches. Nothing where they differ in types or need values while traced,
-/// with the reason.
-std::optional<Values> AsCond(Call& c, const Tensor& condition, const format::Graph& then,
-                             const format::Graph& otherwise, std::string& why) {
+/// One `cond` of both branches. Fails where they differ in types or need values while traced.
+Values AsCond(Call& c, const Tensor& condition, const format::Graph& then,
+              const format::Graph& otherwise) {
   const format::Graph* graphs[] = {&then, &otherwise};
   Captured captured(c, graphs);
   std::vector<Shape> types = TypesOf(captured.tensors());
@@ -92,16 +95,11 @@ std::optional<Values> AsCond(Call& c, const Tensor& condition, const format::Gra
           return TensorsOf(c.run(), c.run().RunGraph(graph, scope));
         }));
   };
-  try {
-    std::vector<Tensor> operands{condition.reshape({})};
-    operands.insert(operands.end(), captured.tensors().begin(), captured.tensors().end());
-    const Attr attrs[] = {traced(then), traced(otherwise)};
-    std::vector<Tensor> results = ApplyMulti(ops::kCond, Location(), operands, attrs);
-    return Values(results.begin(), results.end());
-  } catch (const Error& error) {
-    why = error.message();
-    return std::nullopt;
-  }
+  std::vector<Tensor> operands{condition.reshape({})};
+  operands.insert(operands.end(), captured.tensors().begin(), captured.tensors().end());
+  const Attr attrs[] = {traced(then), traced(otherwise)};
+  std::vector<Tensor> results = ApplyMulti(ops::kCond, Location(), operands, attrs);
+  return Values(results.begin(), results.end());
 }
 
 Values If(Call& c) {
@@ -109,7 +107,9 @@ Values If(Call& c) {
   const format::Graph& otherwise = c.Graph("else_branch");
   std::string why;
   if (!c.At(0).known()) {
-    if (std::optional<Values> values = AsCond(c, c[0], then, otherwise, why)) return *values;
+    std::optional<Values> values =
+        c.run().Attempt(c.node(), "cond", why, [&] { return AsCond(c, c[0], then, otherwise); });
+    if (values) return *values;
   }
   bool condition;
   try {
@@ -128,9 +128,8 @@ Values Unrolled(Call& c, const format::Graph& body, std::optional<int64_t> most)
   Values state(c.inputs().begin() + static_cast<long>(c.size() - carried), c.inputs().end());
   size_t scans = body.outputs.size() - 1 - carried;
   std::vector<std::vector<Tensor>> stacked(scans);
-  constexpr int64_t kMostRecorded = 1'000'000;
   for (int64_t i = 0; go && (!most || i < *most); ++i) {
-    if (i == kMostRecorded) c.Fail("more than {} iterations are recorded", kMostRecorded);
+    c.run().Spend(1);
     Scope scope(&c.run().scope());
     scope.Set(body.inputs.at(0).name, Value::Known(HostTensor::From(Scalar(i))));
     scope.Set(body.inputs.at(1).name, Value::Known(HostTensor::From(Scalar(go))));
@@ -155,80 +154,63 @@ Values Unrolled(Call& c, const format::Graph& body, std::optional<int64_t> most)
   return state;
 }
 
-/// One `loop`, where the count is known, the body never stops it and its types stay.
-std::optional<Values> AsLoop(Call& c, const format::Graph& body, int64_t count) {
-  constexpr int64_t kFewest = 2;
+/// One `loop`. Fails where the body stops it or changes types.
+Values AsLoop(Call& c, const format::Graph& body, int64_t count) {
   size_t carried = c.size() - 2;
-  if (count < kFewest) return std::nullopt;
-  for (size_t k = 0; k < carried; ++k) {
-    if (!IsCarried(c.At(k + 2))) return std::nullopt;
-  }
   const format::Graph* graphs[] = {&body};
-  try {
-    Captured captured(c, graphs);
-    ops::LoopOperands operands;
-    for (size_t k = 0; k < carried; ++k) operands.carried.push_back(c[k + 2]);
-    operands.invariant = captured.tensors();
-    bool stops = false;
-    std::vector<Tensor> results = ops::Loop(count, operands, [&](const ops::LoopStep& s) {
-      // The loop's symbolic trace is one of the run's.
-      return std::vector<Tensor>(c.run().InTrace([&] {
-        Scope scope = captured.Inside(s.invariant);
-        scope.Set(body.inputs.at(0).name, s.index);
-        scope.Set(body.inputs.at(1).name, Value::Known(HostTensor::From(Scalar(true))));
-        for (size_t k = 0; k < carried; ++k) scope.Set(body.inputs.at(k + 2).name, s.carried[k]);
-        Values values = c.run().RunGraph(body, scope);
-        stops = !values[0].known() || !c.run().HostOf(values[0]).at(0).ToBool();
-        values.erase(values.begin());
-        return TensorsOf(c.run(), values);
-      }));
-    });
-    if (stops) return std::nullopt;
-    return Values(results.begin(), results.end());
-  } catch (const Error&) {
-    return std::nullopt;
-  }
+  Captured captured(c, graphs);
+  ops::LoopOperands operands;
+  for (size_t k = 0; k < carried; ++k) operands.carried.push_back(c[k + 2]);
+  operands.invariant = captured.tensors();
+  bool stops = false;
+  std::vector<Tensor> results = ops::Loop(count, operands, [&](const ops::LoopStep& s) {
+    // The loop's symbolic trace is one of the run's.
+    return std::vector<Tensor>(c.run().InTrace([&] {
+      Scope scope = captured.Inside(s.invariant);
+      scope.Set(body.inputs.at(0).name, s.index);
+      scope.Set(body.inputs.at(1).name, Value::Known(HostTensor::From(Scalar(true))));
+      for (size_t k = 0; k < carried; ++k) scope.Set(body.inputs.at(k + 2).name, s.carried[k]);
+      Values values = c.run().RunGraph(body, scope);
+      stops = !values[0].known() || !c.run().HostOf(values[0]).at(0).ToBool();
+      values.erase(values.begin());
+      return TensorsOf(c.run(), values);
+    }));
+  });
+  if (stops) c.Fail("the body may stop the loop");
+  return Values(results.begin(), results.end());
 }
 
-/// One `while`, where nothing is stacked and types stay: iteration, condition and carried values.
-std::optional<Values> AsWhile(Call& c, const format::Graph& body, std::optional<int64_t> most) {
+/// One `while` of iteration, condition and carried values. Fails where types change.
+Values AsWhile(Call& c, const format::Graph& body, std::optional<int64_t> most) {
   size_t carried = c.size() - 2;
-  if (body.outputs.size() != carried + 1) return std::nullopt;
-  for (size_t k = 0; k < carried; ++k) {
-    if (!IsCarried(c.At(k + 2))) return std::nullopt;
-  }
   const format::Graph* graphs[] = {&body};
-  try {
-    Captured captured(c, graphs);
-    std::vector<Tensor> operands{zeros({}, DType::kI64, c.device()),
-                                 c.Has(1) ? c[1].reshape({}) : ones({}, DType::kBool, c.device())};
-    for (size_t k = 0; k < carried; ++k) operands.push_back(c[k + 2]);
-    operands.insert(operands.end(), captured.tensors().begin(), captured.tensors().end());
-    std::vector<Shape> types = TypesOf(operands);
-    auto condition = c.run().TraceBody(types, [&](std::span<const Tensor> in) {
-      Tensor go = in[1];
-      if (most) go = logical_and(go, in[0] < *most);
-      return std::vector<Tensor>{go};
-    });
-    auto step = c.run().TraceBody(types, [&](std::span<const Tensor> in) {
-      Scope scope = captured.Inside(in.subspan(2 + carried));
-      scope.Set(body.inputs.at(0).name, in[0]);
-      scope.Set(body.inputs.at(1).name, in[1]);
-      for (size_t k = 0; k < carried; ++k) scope.Set(body.inputs.at(k + 2).name, in[k + 2]);
-      std::vector<Tensor> results = TensorsOf(c.run(), c.run().RunGraph(body, scope));
-      results[0] = results[0].reshape({});
-      results.insert(results.begin(), in[0] + 1);
-      std::span<const Tensor> rest = in.subspan(2 + carried);
-      results.insert(results.end(), rest.begin(), rest.end());
-      return results;
-    });
-    const Attr attrs[] = {std::make_shared<const hammock::Graph>(std::move(condition)),
-                          std::make_shared<const hammock::Graph>(std::move(step))};
-    std::vector<Tensor> results = ApplyMulti(ops::kWhile, Location(), operands, attrs);
-    return Values(results.begin() + 2, results.begin() + 2 + static_cast<long>(carried));
-  } catch (const Error&) {
-    return std::nullopt;
-  }
+  Captured captured(c, graphs);
+  std::vector<Tensor> operands{zeros({}, DType::kI64, c.device()),
+                               c.Has(1) ? c[1].reshape({}) : ones({}, DType::kBool, c.device())};
+  for (size_t k = 0; k < carried; ++k) operands.push_back(c[k + 2]);
+  operands.insert(operands.end(), captured.tensors().begin(), captured.tensors().end());
+  std::vector<Shape> types = TypesOf(operands);
+  auto condition = c.run().TraceBody(types, [&](std::span<const Tensor> in) {
+    Tensor go = in[1];
+    if (most) go = logical_and(go, in[0] < *most);
+    return std::vector<Tensor>{go};
+  });
+  auto step = c.run().TraceBody(types, [&](std::span<const Tensor> in) {
+    Scope scope = captured.Inside(in.subspan(2 + carried));
+    scope.Set(body.inputs.at(0).name, in[0]);
+    scope.Set(body.inputs.at(1).name, in[1]);
+    for (size_t k = 0; k < carried; ++k) scope.Set(body.inputs.at(k + 2).name, in[k + 2]);
+    std::vector<Tensor> results = TensorsOf(c.run(), c.run().RunGraph(body, scope));
+    results[0] = results[0].reshape({});
+    results.insert(results.begin(), in[0] + 1);
+    std::span<const Tensor> rest = in.subspan(2 + carried);
+    results.insert(results.end(), rest.begin(), rest.end());
+    return results;
+  });
+  const Attr attrs[] = {std::make_shared<const hammock::Graph>(std::move(condition)),
+                        std::make_shared<const hammock::Graph>(std::move(step))};
+  std::vector<Tensor> results = ApplyMulti(ops::kWhile, Location(), operands, attrs);
+  return Values(results.begin() + 2, results.begin() + 2 + static_cast<long>(carried));
 }
 
 Values Loop(Call& c) {
@@ -242,12 +224,19 @@ Values Loop(Call& c) {
   bool counted = c.Has(0) && c.At(0).known();
   bool starts = !c.Has(1) || (c.At(1).known() && c.Number(1).ToBool());
   if (counted) most = c.Number(0).ToInt();
-  if (counted && starts) {
-    if (std::optional<Values> values = AsLoop(c, body, *most)) return *values;
+  constexpr int64_t kFewest = 2;
+  std::string why;
+  if (counted && starts && *most >= kFewest && AreCarried(c)) {
+    std::optional<Values> values =
+        c.run().Attempt(c.node(), "loop", why, [&] { return AsLoop(c, body, *most); });
+    if (values) return *values;
   }
   bool conditional = (!c.Has(0) || counted) && !(c.Has(1) && c.At(1).known() && !starts);
-  if (conditional) {
-    if (std::optional<Values> values = AsWhile(c, body, most)) return *values;
+  bool stacks = body.outputs.size() != carried + 1;
+  if (conditional && !stacks && AreCarried(c)) {
+    std::optional<Values> values =
+        c.run().Attempt(c.node(), "while", why, [&] { return AsWhile(c, body, most); });
+    if (values) return *values;
   }
   if (c.Has(0) && !most) most = c.Number(0).ToInt();
   return Unrolled(c, body, most);
@@ -311,6 +300,7 @@ Values Scan(Call& c) {
   } else {  // each sample by itself
     std::vector<std::vector<Tensor>> samples;
     for (int64_t b = 0; b < inputs.at(0).size(0); ++b) {
+      c.run().Spend(1);
       std::vector<Tensor> own_state, own_inputs;
       for (const Tensor& x : state) own_state.push_back(select(x, 0, b));
       for (const Tensor& x : inputs) own_inputs.push_back(select(x, 0, b));
@@ -330,6 +320,7 @@ Values SequenceMap(Call& c) {
   const format::Graph& body = c.Graph("body");
   std::vector<Values> results(body.outputs.size());
   for (size_t i = 0; i < c.At(0).items.size(); ++i) {
+    c.run().Spend(1);
     Scope scope(&c.run().scope());
     for (size_t k = 0; k < c.size() && k < body.inputs.size(); ++k) {
       bool sequence = c.At(k).kind == Value::Kind::kSequence;

@@ -5,6 +5,7 @@
 #include <regex>
 
 #include "onnx/operators/families.h"
+#include "onnx/program.h"
 
 namespace hammock::onnx {
 namespace {
@@ -14,7 +15,7 @@ Values StringConcat(Call& c) {
   Dims sizes = broadcast_shapes({a.sizes, b.sizes});
   Shape shape(DType::kBool, sizes);
   // Positions in an operand that is broadcast.
-  auto at = [&](const Strings& from, int64_t flat) {
+  auto at = [&](const Strings& from, int64_t flat) -> const std::string& {
     int64_t position = 0, stride = 1;
     for (int i = sizes.size(), k = from.sizes.size(); i-- > 0 && k-- > 0;) {
       int64_t index = flat % sizes[i];
@@ -25,7 +26,10 @@ Values StringConcat(Call& c) {
     return from.elements.at(static_cast<size_t>(position));
   };
   std::vector<std::string> joined;
-  for (int64_t i = 0; i < shape.numel(); ++i) joined.push_back(at(a, i) + at(b, i));
+  for (int64_t i = 0; i < shape.numel(); ++i) {
+    c.run().SpendText(at(a, i).size() + at(b, i).size());
+    joined.push_back(at(a, i) + at(b, i));
+  }
   return {Value::Text(sizes, std::move(joined))};
 }
 
@@ -69,6 +73,7 @@ Values StringSplit(Call& c) {
   std::vector<std::string> elements;
   for (std::vector<std::string>& parts : all) {
     parts.resize(width);
+    for (const std::string& part : parts) c.run().SpendText(part.size());
     elements.insert(elements.end(), parts.begin(), parts.end());
   }
   Dims sizes = texts.sizes;
@@ -103,16 +108,44 @@ Values StringNormalizer(Call& c) {
   return {Value::Text(texts.sizes.size() == 2 ? Dims{1, count} : Dims(count), std::move(kept))};
 }
 
+/// No less than the states of a pattern's automaton: as if each repetition were inside of the
+/// others.
+int64_t StatesOf(const std::string& pattern, int64_t most) {
+  auto states = static_cast<int64_t>(pattern.size());
+  for (size_t at = 0; at < pattern.size() && states <= most; ++at) {
+    if (pattern[at] != '{' && pattern[at] != ',') continue;
+    const int64_t count = std::strtol(pattern.c_str() + at + 1, nullptr, 10);  // or its largest
+    states *= std::clamp<int64_t>(count, 1, most);
+  }
+  return states;
+}
+
+#ifdef __GLIBCXX__
+/// All states at once instead of backtracking, which takes exponential time and a frame of the
+/// stack for each letter.
+constexpr auto kSteadyMatching = std::regex_constants::__polynomial;
+#else
+constexpr std::regex_constants::syntax_option_type kSteadyMatching{};
+#endif
+
 Values RegexFullMatch(Call& c) {
+  constexpr int64_t kMostStates = 4096, kStatesOfStep = 1024;
   const Strings& texts = c.Texts(0);
+  const std::string text = c.Text("pattern");
+  const int64_t states = StatesOf(text, kMostStates);
+  if (states > kMostStates) {
+    c.Fail("pattern '{}...' may have {} states, at most {} are matched", text.substr(0, 20), states,
+           kMostStates);
+  }
   HostTensor matches(Shape(DType::kBool, texts.sizes));
   try {
-    std::regex pattern(c.Text("pattern"));
+    std::regex pattern(text, std::regex::ECMAScript | std::regex::nosubs | kSteadyMatching);
     for (size_t i = 0; i < texts.elements.size(); ++i) {
+      c.run().Spend(static_cast<int64_t>(texts.elements[i].size()) * states / kStatesOfStep);
       matches.mutable_values<bool>()[i] = std::regex_match(texts.elements[i], pattern);
     }
   } catch (const std::regex_error& error) {
-    c.Fail("pattern '{}': {}", c.Text("pattern"), error.what());
+    c.Fail("pattern '{}': {}", text, error.what());
   }
   return {Value::Known(matches)};
 }
@@ -135,7 +168,8 @@ Values TfIdfVectorizer(Call& c) {
   std::vector<float> weights = c.FloatList("weights");
   std::string mode = c.Text("mode", "TF");
   int64_t skips = c.Int("max_skip_count", 0);
-  int64_t shortest = c.Int("min_gram_length", 1), longest = c.Int("max_gram_length", 1);
+  int64_t shortest = std::max<int64_t>(c.Int("min_gram_length", 1), 1);
+  int64_t longest = std::min(c.Int("max_gram_length", 1), static_cast<int64_t>(starts.size()));
   std::map<std::vector<std::string>, size_t> grams;
   size_t number = 0;
   for (size_t n = 1; n <= starts.size(); ++n) {
@@ -149,9 +183,12 @@ Values TfIdfVectorizer(Call& c) {
   }
   if (number > columns.size()) c.Fail("{} n-grams and {} indexes", number, columns.size());
   int64_t width = columns.empty() ? 0 : *std::ranges::max_element(columns) + 1;
-  if (width > (1 << 24)) c.Fail("an index of {}", width - 1);
+  constexpr int64_t kMostCounts = 1 << 24;
+  if (width > kMostCounts) c.Fail("an index of {}", width - 1);
   bool rows = sizes.size() == 2;
   int64_t count = rows ? sizes[0] : 1, length = sizes.empty() ? 1 : sizes[sizes.size() - 1];
+  if (count > 0 && width > kMostCounts / count) c.Fail("{} rows of {} counts", count, width);
+  skips = std::clamp<int64_t>(skips, 0, length);
   std::vector<float> result(static_cast<size_t>(count * width), 0.0f);
   for (int64_t row = 0; row < count; ++row) {
     std::vector<float> found(number, 0.0f);
@@ -207,7 +244,10 @@ Value CastOfText(const Call& c) {
   }
   HostTensor host = c.Host(0);
   std::vector<std::string> texts;
-  for (int64_t i = 0; i < host.numel(); ++i) texts.push_back(TextOf(host.at(i), host.dtype()));
+  for (int64_t i = 0; i < host.numel(); ++i) {
+    texts.push_back(TextOf(host.at(i), host.dtype()));
+    c.run().SpendText(texts.back().size());
+  }
   return Value::Text(host.shape().sizes(), std::move(texts));
 }
 

@@ -273,6 +273,12 @@ void Write(const format::Tensor& from, file::Tensor& to) {
   }
 }
 
+void Write(const format::SparseTensor& from, file::SparseTensor& to) {
+  Write(from.values, *to.mutable_values());
+  Write(from.indices, *to.mutable_indices());
+  for (int64_t dim : from.dims) to.add_dims(dim);
+}
+
 void Write(const format::Type& from, file::Type& to) {
   if (from.kind != format::Type::kTensor) return;
   file::Type::OfTensor& tensor = *to.mutable_tensor();
@@ -338,6 +344,9 @@ void Write(const format::Graph& from, file::Graph& to) {
   to.set_name(from.name);
   for (const format::Node& node : from.nodes) Write(node, *to.add_nodes());
   for (const format::Tensor& tensor : from.initializers) Write(tensor, *to.add_initializers());
+  for (const format::SparseTensor& tensor : from.sparse_initializers) {
+    Write(tensor, *to.add_sparse_initializers());
+  }
   for (const format::ValueInfo& value : from.inputs) Write(value, *to.add_inputs());
   for (const format::ValueInfo& value : from.outputs) Write(value, *to.add_outputs());
 }
