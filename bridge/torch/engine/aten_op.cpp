@@ -18,6 +18,8 @@
 // without counterpart must have PyTorch's default in the call, unless they say nothing of values
 // (kIgnored). Records with fewer arguments come first: `add` before `add.alpha`, which is tried
 // where alpha is not 1. Values are converted by the type of the record's argument (Converted).
+// Names say that in the namespaces aten and prim alone: `mylib::relu` is what its library says, and
+// an adaptor of an op of another namespace has that in its name.
 
 namespace hammock_torch {
 
@@ -160,6 +162,10 @@ bool IsOfTensors(const c10::FunctionSchema& schema) {
          std::any_of(schema.returns().begin(), schema.returns().end(), holds);
 }
 
+bool IsOfTorch(const std::string& name) {
+  return name.starts_with("aten::") || name.starts_with("prim::");
+}
+
 std::string FullName(const c10::FunctionSchema& schema) {
   return schema.overload_name().empty() ? schema.name()
                                         : schema.name() + "." + schema.overload_name();
@@ -186,6 +192,10 @@ AtenOp::AtenOp(const c10::FunctionSchema& schema) : schema_(schema), name_(FullN
     std::optional<Any> value;
     if (argument.default_value()) value = FromIValue(*argument.default_value(), CurrentDevice());
     defaults_.push_back(std::move(value));
+  }
+  if (!IsOfTorch(schema_.name())) {
+    adaptor_ = FindAdaptor(schema_.name());
+    return;
   }
   std::string base = schema_.name().substr(schema_.name().find("::") + 2);
   std::string overload = schema_.overload_name();

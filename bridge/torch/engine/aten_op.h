@@ -7,7 +7,8 @@
 ///
 /// In this order: an adaptor of the op's full name ("aten::view.dtype"), one of its name, the
 /// records of that name in Hammock's registry (Note [Matching schemas]), and for ops that write
-/// (`add_`, `arange.out`) the op that does not, followed by a copy.
+/// (`add_`, `arange.out`) the op that does not, followed by a copy. Ops of other namespaces than
+/// `aten` and `prim` are known by an adaptor of their full name alone.
 
 #include <ATen/core/function_schema.h>
 #include <hammock/ir/op_def.h>

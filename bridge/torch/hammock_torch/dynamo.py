@@ -134,7 +134,7 @@ def _view_chain(node):
     chain = []
     while isinstance(node, fx.Node) and node.op == "call_function":
         target = node.target
-        if not isinstance(target, torch._ops.OpOverload):
+        if not isinstance(target, torch._ops.OpOverload) or target.namespace != "aten":
             return None
         name = target._schema.name.split("::")[1]
         if name not in _VIEWS or not isinstance(node.args[0], fx.Node):

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <torch/csrc/jit/ir/irparser.h>
 #include <torch/csrc/jit/runtime/graph_executor.h>
+#include <torch/library.h>
 
 #include <cmath>
 
@@ -14,6 +15,11 @@ namespace hammock_torch {
 namespace {
 
 using hammock::Any;
+
+// A library that calls something else by a name of PyTorch's.
+TORCH_LIBRARY(hammock_test, m) {
+  m.def("relu(Tensor self) -> Tensor", [](const at::Tensor& self) { return self * 2; });
+}
 
 std::shared_ptr<torch::jit::Graph> Parse(const std::string& text) {
   auto graph = std::make_shared<torch::jit::Graph>();
@@ -350,6 +356,21 @@ TEST(Engine, OneMissingOpCostsOneOp) {
   Program program = ProgramOf(*graph, hammock::Device("cpu"));
   for (int run = 0; run < 2; ++run) ExpectSame(ByTorch(graph, {x})[0], ByHammock(program, {x})[0]);
   std::map<std::string, int64_t> expected = {{"aten::matrix_exp_backward", 2}};
+  EXPECT_EQ(FallbackCounts(), expected);
+}
+
+TEST(Engine, OpsOfOtherLibrariesAreTheirs) {
+  StrictScope strict(false);
+  ResetFallbackCounts();
+  auto graph = Parse(R"(graph(%x : Tensor):
+    %y : Tensor = hammock_test::relu(%x)
+    %z : Tensor = aten::relu(%y)
+    return (%z))");
+  Program program = ProgramOf(*graph, hammock::Device("cpu"));
+  for (int run = 0; run < 2; ++run) {
+    ExpectSame(at::full({2}, 6.0), ByHammock(program, {at::full({2}, 3.0)})[0]);
+  }
+  std::map<std::string, int64_t> expected = {{"hammock_test::relu", 2}};
   EXPECT_EQ(FallbackCounts(), expected);
 }
 

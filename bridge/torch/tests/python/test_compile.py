@@ -1,5 +1,6 @@
 """torch.compile(backend=hammock) against eager mode: values, gradients, strides, views, writes."""
 
+import contextlib
 import copy
 import unittest
 
@@ -29,6 +30,19 @@ def models():
     )
 
 
+@contextlib.contextmanager
+def missing(test, *names):
+    """The ops that run by PyTorch meanwhile are these."""
+    hammock_torch.reset_fallbacks()
+    hammock_torch.set_strict(False)
+    try:
+        yield
+        test.assertEqual(set(hammock_torch.fallbacks()), set(names))
+    finally:
+        hammock_torch.set_strict(True)
+        hammock_torch.reset_fallbacks()
+
+
 class Compile(unittest.TestCase):
     def setUp(self):
         torch._dynamo.reset()
@@ -52,6 +66,16 @@ class Compile(unittest.TestCase):
                 for a, b in zip(other.parameters(), model.parameters()):
                     torch.testing.assert_close(a.grad, b.grad)
         self.assertEqual(hammock_torch.fallbacks(), {})
+
+    def test_ops_of_other_libraries_are_theirs(self):
+        library = torch.library.Library("hammock_doubling", "DEF")
+        library.define("relu(Tensor self) -> Tensor")
+        library.impl("relu", lambda x: x * 2, "CPU")
+        library.impl("relu", lambda x: torch.empty_like(x), "Meta")
+        relu = torch.ops.hammock_doubling.relu
+        with missing(self, "hammock_doubling::relu"):
+            result = torch.compile(lambda x: relu(x) + 1, backend=hammock)(torch.ones(3))
+        self.assertEqual(result.tolist(), [3.0] * 3)
 
     def test_sizes_vary(self):
         def fn(x, w):

@@ -58,6 +58,12 @@ m = torch.linspace(-1, 1, 12).reshape(3, 4)
 ints = torch.arange(12).reshape(3, 4)
 mask = x > 0
 
+library = torch.library.Library("mylib", "DEF")  # means something else by a name of PyTorch's
+library.define("relu(Tensor self) -> Tensor")
+library.impl("relu", lambda x: x * 2, "CPU")
+library.impl("relu", lambda x: torch.empty_like(x), "Meta")
+doubling = torch.ops.mylib
+
 OPS = {
     "add": lambda a, b: a + b,
     "add_alpha": lambda a, b: torch.add(a, b, alpha=2.5),
@@ -296,6 +302,12 @@ def test_no_fallbacks_in_the_ops_above():
 
 # docs/pytorch.md names them.
 KNOWN_FALLBACKS = set()
+
+
+def test_ops_of_other_libraries_are_theirs():
+    ours = doubling.relu(torch.ones(3, device="hammock"))
+    assert ours.tolist() == [2.0] * 3
+    assert hammock_torch.fallbacks() == {"mylib::relu": 1}
 
 
 def test_errors_are_those_of_pytorch():
