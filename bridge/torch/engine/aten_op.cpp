@@ -1,5 +1,6 @@
 #include "engine/aten_op.h"
 
+#include <ATen/core/dispatch/Dispatcher.h>
 #include <hammock/ir/function.h>
 #include <hammock/ops/elementwise.h>
 #include <hammock/ops/view.h>
@@ -149,6 +150,17 @@ std::string WithoutOut(const std::string& overload) {
   return overload.substr(0, overload.size() - std::min<size_t>(4, overload.size()));
 }
 
+/// Whether an op draws random numbers, which are PyTorch's (Note [Random numbers]).
+bool IsRandom(const c10::FunctionSchema& schema) {
+  for (const c10::Argument& argument : schema.arguments()) {
+    c10::TypePtr type = argument.type();
+    if (auto optional = type->cast<c10::OptionalType>()) type = optional->getElementType();
+    if (type->kind() == c10::TypeKind::GeneratorType) return true;
+  }
+  auto op = c10::Dispatcher::singleton().findSchema(schema.operator_name());
+  return op && op->hasTag(at::Tag::nondeterministic_seeded);
+}
+
 /// Whether tensors go in or out; ops on numbers alone are the host's.
 bool IsOfTensors(const c10::FunctionSchema& schema) {
   auto holds = [](const c10::Argument& argument) {
@@ -234,7 +246,7 @@ AtenOp::AtenOp(const c10::FunctionSchema& schema) : schema_(schema), name_(FullN
 }
 
 void AtenOp::FindCandidates(const std::string& name) {
-  if (!IsOfTensors(schema_)) return;
+  if (!IsOfTensors(schema_) || IsRandom(schema_)) return;
   std::vector<const OpDef*> records = hammock::op_registry::Overloads(name);
   auto callable = [](const OpDef* record) { return record->call != nullptr; };
   if (std::any_of(records.begin(), records.end(), callable)) {

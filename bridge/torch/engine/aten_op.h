@@ -30,6 +30,8 @@ class AtenOp {
 
   /// Whether there is an adaptor or a record. A known op may still refuse arguments.
   bool known() const { return adaptor_ || !candidates_.empty() || pure_; }
+  /// Whether records are tried, not an adaptor.
+  bool by_records() const { return !candidates_.empty() || (pure_ && pure_->by_records()); }
   const std::string& name() const { return name_; }  ///< "aten::add.Tensor"
   const c10::FunctionSchema& schema() const { return schema_; }
 

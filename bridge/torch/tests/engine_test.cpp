@@ -171,8 +171,28 @@ TEST(Engine, RandomNumbersAreThoseOfTorch) {
     %t : bool = prim::Constant[value=1]()
     %y : Tensor, %mask : Tensor = aten::native_dropout(%x, %half, %t)
     %z : Tensor = aten::bernoulli(%p, %none)
-    return (%y, %mask, %z))",
+    %d : Tensor = aten::dropout(%x, %half, %t)
+    %e : Tensor = aten::exponential(%p, %half, %none)
+    %n : Tensor = aten::normal(%p, %half, %none)
+    return (%y, %mask, %z, %d, %e, %n))",
                   {at::randn({7, 9}), at::rand({40})});
+}
+
+TEST(Engine, RecordsDrawNoRandomNumbers) {
+  auto& dispatcher = c10::Dispatcher::singleton();
+  int random = 0;
+  for (const c10::OperatorName& name : dispatcher.getAllOpNames()) {
+    auto op = dispatcher.findSchema(name);
+    if (!op) continue;
+    const auto& arguments = op->schema().arguments();
+    bool draws = std::any_of(arguments.begin(), arguments.end(), [](const c10::Argument& argument) {
+      return argument.type()->str().find("Generator") != std::string::npos;
+    });
+    if (!draws && !op->hasTag(at::Tag::nondeterministic_seeded)) continue;
+    ++random;
+    EXPECT_FALSE(AtenOp::Of(op->schema()).by_records()) << name;
+  }
+  EXPECT_GT(random, 60);
 }
 
 TEST(Engine, WritesToItsInputs) {

@@ -122,6 +122,31 @@ OPS = {
     "attention": lambda a, b: F.scaled_dot_product_attention(a, b, a),
 }
 
+RANDOM = {
+    "randint_like": lambda a: (torch.randint_like(a, 9), torch.randint_like(a, 3, 9)),
+    "randint_of": lambda a, **g: torch.randint(3, 9, (7,), device=a.device, **g),
+    "rand_like": lambda a: (torch.rand_like(a), torch.randn_like(a)),
+    "exponential_": lambda a, **g: torch.empty_like(a).exponential_(2, **g),
+    "cauchy_": lambda a, **g: torch.empty_like(a).cauchy_(1, 2, **g),
+    "geometric_": lambda a, **g: torch.empty_like(a).geometric_(0.3, **g),
+    "log_normal_": lambda a, **g: torch.empty_like(a).log_normal_(0.5, 0.2, **g),
+    "normal_of_means": lambda a, **g: torch.normal(a, 2.0, **g),
+    "normal_of_deviations": lambda a, **g: torch.normal(1.0, a, **g),
+    "normal_of_both": lambda a, **g: torch.normal(a[:1], a[0], **g),
+    "normal_of_sizes": lambda a, **g: torch.normal(1.0, 2.0, (5,), device=a.device, **g),
+    "bernoulli": lambda a, **g: torch.bernoulli(a / 2, **g),
+    "dropout": lambda a: (F.dropout(a), F.alpha_dropout(a), F.feature_alpha_dropout(a), F.rrelu(a)),
+}
+
+# Their numbers depend on values, so that PyTorch computes them whole.
+RANDOM_BY_PYTORCH = {
+    "multinomial": lambda a, **g: torch.multinomial(a[0], 3, **g),
+    "poisson": lambda a, **g: torch.poisson(a, **g),
+    "binomial": lambda a: torch.binomial(a.round(), a / 2),
+    "gamma": lambda a: torch._standard_gamma(a),
+    "rrelu": lambda a: F.rrelu(a - 1, training=True),
+}
+
 VIEWS = {
     "t": lambda a: a[0].t(),
     "permute": lambda a: a.permute(2, 0, 1),
