@@ -5,6 +5,7 @@ import gc
 import inspect
 import io
 import threading
+import weakref
 
 import pytest
 import torch
@@ -514,6 +515,84 @@ def test_parameters_and_data():
     model.weight.data = torch.ones(2, 3, device="hammock")
     assert model.weight.sum().item() == 6
     assert model.cpu().weight.device.type == "cpu"
+
+
+def steps(model, optimizer, device):
+    batch = torch.linspace(-1, 1, 8).reshape(2, 4).to(device)
+    for _ in range(3):
+        optimizer.zero_grad()
+        model(batch).square().sum().backward()
+        optimizer.step()
+    return [parameter.detach().cpu() for parameter in model.parameters()]
+
+
+def test_an_optimizer_from_before_the_move_trains_the_model():
+    torch.ops.hammock.device_check_meta(False)
+    theirs = nn.Linear(4, 3)
+    ours = copy.deepcopy(theirs)
+    parameters = list(ours.parameters())
+    optimizer = torch.optim.Adam(parameters, 0.1)
+    ours.to("hammock")
+    assert all(a is b for a, b in zip(ours.parameters(), parameters))
+    expected = steps(theirs, torch.optim.Adam(theirs.parameters(), 0.1), "cpu")
+    for a, b in zip(steps(ours, optimizer, "hammock"), expected):
+        torch.testing.assert_close(a, b)
+
+
+def tied():
+    model = nn.Sequential(nn.Linear(4, 4, bias=False), nn.Linear(4, 4, bias=False))
+    model[1].weight = model[0].weight
+    model[1].register_parameter("again", model[0].weight)
+    return model
+
+
+def test_tied_weights_stay_tied():
+    torch.ops.hammock.device_check_meta(False)
+    model = tied().to("hammock")
+    assert model[0].weight is model[1].weight is model[1].again
+    assert model[0].weight.device.type == "hammock"
+    theirs = copy.deepcopy(model).cpu()
+    assert theirs[0].weight is theirs[1].weight
+    ours = steps(model, torch.optim.SGD(model.parameters(), 0.01), "hammock")
+    expected = steps(theirs, torch.optim.SGD(theirs.parameters(), 0.01), "cpu")
+    torch.testing.assert_close(ours, expected)
+
+
+def test_models_move_back_with_their_gradients():
+    torch.ops.hammock.device_check_meta(False)
+    model = nn.Linear(4, 3).to("hammock")
+    weight, seen = model.weight, []
+    weight.register_hook(lambda grad: seen.append(grad.device.type))
+    weight.note = "kept"
+    loss = model(torch.ones(2, 4, device="hammock")).sum()  # alive: the history too
+    loss.backward()
+    model.cpu()
+    assert model.weight is weight and weight.note == "kept"
+    assert weight.grad.tolist() == [[2.0] * 4] * 3 and weight.grad.device.type == "cpu"
+    model(torch.ones(2, 4)).sum().backward()
+    assert weight.grad.tolist() == [[4.0] * 4] * 3 and seen == ["hammock", "cpu"]
+
+
+def test_parameters_that_cannot_move_say_so():
+    model = nn.Linear(4, 3)
+    held = weakref.ref(model.weight)
+    with pytest.raises(RuntimeError, match="Linear.weight cannot move to hammock:0"):
+        model.to("hammock")
+    assert held() is not None
+
+
+@pytest.mark.parametrize("name", RANDOM | RANDOM_BY_PYTORCH)
+def test_random_numbers_are_those_of_the_cpu(name):
+    torch.ops.hammock.device_check_meta(name in RANDOM)  # others have no meta kernel
+    def draw(a, **generator):
+        torch.manual_seed(4)
+        return (RANDOM | RANDOM_BY_PYTORCH)[name](a, **generator)
+
+    same(draw(y.to("hammock")), draw(y))
+    assert bool(hammock_torch.fallbacks()) == (name in RANDOM_BY_PYTORCH)
+    if "g" in RANDOM.get(name, draw).__code__.co_varnames:
+        ours = draw(y.to("hammock"), generator=torch.Generator("hammock").manual_seed(2))
+        same(ours, draw(y, generator=torch.Generator().manual_seed(2)))
 
 
 def test_generator():
