@@ -2,6 +2,7 @@
 
 import contextlib
 import copy
+import math
 import unittest
 
 import hammock_torch
@@ -86,6 +87,45 @@ class Compile(unittest.TestCase):
         for n in range(2, 30):
             x = torch.randn(n, 4)
             torch.testing.assert_close(compiled(x, w), fn(x, w))
+
+    def test_sizes_are_computed_with(self):
+        def fn(x):
+            n = x.shape[0]
+            half = torch.sym_max(n // 2, 1) + x.shape[1] % 3
+            scale = n / 3 + math.sqrt(n) + n**2 - torch.sym_float(n)
+            rows = x.repeat(2, 1)[:half] if n != 5 else x[: torch.sym_min(n, 2)]
+            return rows * scale
+
+        compiled = torch.compile(fn, backend=hammock, dynamic=True)
+        for n in (3, 5, 8, 9):
+            x = torch.randn(n, 4)
+            torch.testing.assert_close(compiled(x), fn(x))
+        self.assertEqual(hammock_torch.fallbacks(), {})
+
+    def test_calls_of_no_operator_run_by_pytorch(self):
+        def fn(x):
+            y = torch.cond(x.sum() > 0, lambda x: (x + 1, x * 3), lambda x: (x - 1, x * 2), (x * 2,))
+            return y[0] * y[1]
+
+        compiled = torch.compile(fn, backend=hammock)
+        for x in (torch.ones(3), -torch.ones(3), torch.ones(3)):
+            with missing(self, "higher_order::cond"):
+                torch.testing.assert_close(compiled(x), fn(x))
+        with self.assertRaisesRegex(RuntimeError, "higher_order::cond"):
+            compiled(torch.ones(3))
+
+    def test_dtypes_that_hammock_lacks_cost_their_ops(self):
+        def fn(x):
+            small = (x * 2).to(torch.float8_e4m3fn)
+            return small.float() + (x + 300).to(torch.uint16).to(torch.int32), small
+
+        compiled = torch.compile(fn, backend=hammock)
+        x = torch.rand(5)
+        for _ in range(3):
+            with missing(self, "aten::_to_copy"):
+                result, small = compiled(x)
+            torch.testing.assert_close(result, fn(x)[0])
+            self.assertEqual(small.dtype, torch.float8_e4m3fn)
 
     def test_inputs_are_written(self):
         def fn(x, y):
