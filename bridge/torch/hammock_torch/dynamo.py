@@ -1,12 +1,15 @@
 """torch.compile(model, backend="hammock"): graphs of AOTAutograd as programs of Hammock."""
 
+import math
 import operator
 
 import torch
+from sympy import Integer
 from torch import fx
 from torch._decomp import core_aten_decompositions
 from torch._dynamo.backends.common import aot_autograd
 from torch._functorch.partitioners import min_cut_rematerialization_partition
+from torch.utils._sympy.printers import PythonPrinter
 
 from . import _C
 
@@ -152,8 +155,28 @@ def _strides_to_keep(node):
     value = node.meta.get("val")
     if not isinstance(value, torch.Tensor) or value.is_contiguous():
         return None
-    strides = value.stride()
-    return strides if all(isinstance(s, int) for s in strides) else None
+    return value.stride()
+
+
+def _sizes_by_inputs(sizes, placeholders):
+    """A function of a graph's inputs that gives these sizes; None where inputs do not say them."""
+    symbols = {}
+    for i, placeholder in enumerate(placeholders):
+        value = placeholder.meta.get("val")
+        given = {f"args[{i}]": value}
+        if isinstance(value, torch.Tensor):
+            given = {f"args[{i}].shape[{dim}]": size for dim, size in enumerate(value.shape)}
+        for source, size in given.items():
+            if isinstance(size, torch.SymInt) and size.node.expr.is_Symbol:
+                symbols.setdefault(size.node.expr, source)
+    wanted = [size.node.expr if isinstance(size, torch.SymInt) else Integer(size) for size in sizes]
+    if any(expression.free_symbols - symbols.keys() for expression in wanted):
+        return None
+    names = ", ".join(str(symbol) for symbol in symbols)
+    values = ", ".join(PythonPrinter().doprint(expression) for expression in wanted)
+    return eval(
+        f"lambda args: (lambda {names}: ({values},))({', '.join(symbols.values())})", {"math": math}
+    )
 
 
 def _device_to_keep(node, device):
@@ -199,7 +222,8 @@ def _compile(gm, example_inputs):
             views.append((i, placeholders.index(chain[0]), calls))
             output = None
         elif (strides := _strides_to_keep(output)) is not None:
-            restrided.append((i, strides))
+            if (strides := _sizes_by_inputs(strides, placeholders)) is not None:
+                restrided.append((i, strides))
         if (place := _device_to_keep(output, device)) is not None:
             moved.append((i, place))
         computed.append(output)
@@ -211,10 +235,11 @@ def _compile(gm, example_inputs):
 
     def call_and_finish(args):
         bases = [args[index] for _, index, _ in views]
+        layouts = [(i, strides(args)) for i, strides in restrided]
         results = run(args)
         for i, place in moved:
             results[i] = results[i].to(place)
-        for i, strides in restrided:
+        for i, strides in layouts:
             results[i] = _restrided(results[i], strides)
         for base, (i, _, calls) in zip(bases, views):
             for target, rest, kwargs in calls:

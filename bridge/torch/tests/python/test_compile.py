@@ -157,6 +157,15 @@ class Compile(unittest.TestCase):
             self.assertEqual(result.stride(), expected.stride())
             torch.testing.assert_close(result, expected)
 
+    def test_channels_last_with_sizes_that_vary(self):
+        conv = nn.Conv2d(3, 4, 3, padding=1).to(memory_format=torch.channels_last)
+        compiled = torch.compile(conv, backend=hammock, dynamic=True)
+        for height, width in ((8, 9), (7, 5), (10, 12)):
+            x = torch.randn(2, 3, height, width).to(memory_format=torch.channels_last)
+            result, expected = compiled(x), conv(x)
+            self.assertEqual(result.stride(), expected.stride())
+            torch.testing.assert_close(result, expected)
+
     def test_weights_that_change_are_seen(self):
         model = nn.Linear(4, 2)
         compiled = torch.compile(model, backend=hammock)
