@@ -222,6 +222,17 @@ void Program::RunInstruction(const Instruction& instruction, Registers& register
     case Kind::kTuple:
       at(instruction.outputs[0]) = Any::Tuple(values());
       return;
+    case Kind::kDict: {
+      hammock::AnyDict items;
+      for (size_t i = 0; i + 1 < instruction.inputs.size(); i += 2) {
+        const Any& key = at(instruction.inputs[i]);
+        if (key.kind() != Any::Kind::kString)
+          throw Unsupported("a dict whose keys are not strings");
+        items[key.ToStringRef()] = at(instruction.inputs[i + 1]);
+      }
+      at(instruction.outputs[0]) = std::move(items);
+      return;
+    }
     case Kind::kUnpack: {
       AnyList items = at(instruction.inputs[0]).ToList();
       for (size_t i = 0; i < instruction.outputs.size(); ++i) {

@@ -37,6 +37,7 @@ struct Instruction {
     kConstant,  ///< `value`
     kList,
     kTuple,
+    kDict,    ///< of keys and values in turn; keys are strings
     kUnpack,  ///< a list or tuple into its items
     kCopy,    ///< the outputs are the inputs
     kNumber,  ///< the number in a tensor
