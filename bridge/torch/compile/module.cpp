@@ -2,7 +2,12 @@
 // Nothing is written as text and parsed again; a call unpacks its arguments where they lie.
 
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <torch/csrc/Device.h>
+#include <torch/csrc/Dtype.h>
 #include <torch/csrc/Exceptions.h>
+#include <torch/csrc/Generator.h>
+#include <torch/csrc/Layout.h>
+#include <torch/csrc/MemoryFormat.h>
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/utils/pybind.h>
 #include <torch/csrc/utils/python_numbers.h>
@@ -20,14 +25,23 @@ namespace {
 
 using hammock::Any;
 
-/// A constant of an FX graph. Dtypes come as numbers, devices and layouts as None.
+/// Devices, layouts, memory formats and generators, which say nothing of values.
+bool IsOfPlacement(PyObject* value) {
+  return THPDevice_Check(value) || THPLayout_Check(value) || THPMemoryFormat_Check(value) ||
+         THPGenerator_Check(value);
+}
+
+/// A constant of an FX graph. Dtypes are numbers, as in PyTorch's boxed values.
 Any FromPython(const py::handle& value, const hammock::Device& device) {
-  if (value.is_none()) return Any();
+  if (value.is_none() || IsOfPlacement(value.ptr())) return Any();
+  if (THPDtype_Check(value.ptr())) {
+    return Any(static_cast<int64_t>(reinterpret_cast<THPDtype*>(value.ptr())->scalar_type));
+  }
   if (py::isinstance<py::bool_>(value)) return value.cast<bool>();
   if (py::isinstance<py::int_>(value)) return Any(value.cast<int64_t>());
   if (py::isinstance<py::float_>(value)) return value.cast<double>();
   if (py::isinstance<py::str>(value)) return value.cast<std::string>();
-  if (THPVariable_Check(value.ptr())) return ImportTensor(THPVariable_Unpack(value.ptr()), device);
+  if (THPVariable_Check(value.ptr())) return FromIValue(THPVariable_Unpack(value.ptr()), device);
   if (PyComplex_Check(value.ptr())) return value.cast<std::complex<double>>();
   if (py::isinstance<py::list>(value) || py::isinstance<py::tuple>(value)) {
     hammock::AnyList items;
@@ -37,13 +51,33 @@ Any FromPython(const py::handle& value, const hammock::Device& device) {
   throw Unsupported("a constant of type " + std::string(py::str(py::type::handle_of(value))));
 }
 
+/// Lists and tuples are tuples.
 c10::IValue InputOf(PyObject* value) {
   if (THPVariable_Check(value)) return THPVariable_Unpack(value);
   if (PyBool_Check(value)) return value == Py_True;
   if (PyLong_Check(value)) return THPUtils_unpackLong(value);
   if (PyFloat_Check(value)) return PyFloat_AS_DOUBLE(value);
   if (value == Py_None) return {};
-  throw Unsupported(std::string("an input of type ") + Py_TYPE(value)->tp_name);
+  if (PyComplex_Check(value)) {
+    return c10::complex<double>(py::handle(value).cast<std::complex<double>>());
+  }
+  if (PyList_Check(value) || PyTuple_Check(value)) {
+    std::vector<c10::IValue> items;
+    for (const py::handle& item : py::handle(value)) items.push_back(InputOf(item.ptr()));
+    return c10::ivalue::Tuple::create(std::move(items));
+  }
+  throw Unsupported(std::string("a value of type ") + Py_TYPE(value)->tp_name);
+}
+
+PyObject* ToPython(const c10::IValue& value);
+
+/// A list or tuple, as a list.
+PyObject* ListToPython(c10::ArrayRef<c10::IValue> items) {
+  py::list list(items.size());
+  for (size_t i = 0; i < items.size(); ++i) {
+    PyList_SET_ITEM(list.ptr(), static_cast<Py_ssize_t>(i), ToPython(items[i]));
+  }
+  return list.release().ptr();
 }
 
 /// A new reference.
@@ -53,6 +87,11 @@ PyObject* ToPython(const c10::IValue& value) {
   if (value.isInt()) return PyLong_FromLongLong(value.toInt());
   if (value.isDouble()) return PyFloat_FromDouble(value.toDouble());
   if (value.isNone()) Py_RETURN_NONE;
+  if (value.isComplexDouble()) {
+    return py::cast(std::complex<double>(value.toComplexDouble())).release().ptr();
+  }
+  if (value.isTuple()) return ListToPython(value.toTupleRef().elements());
+  if (value.isList()) return ListToPython(value.toListRef());
   throw Unsupported("a result of type " + value.tagKind());
 }
 
@@ -72,11 +111,7 @@ PyObject* RunOn(const Program& program, PyObject* args) {
     results = program.RunNow(inputs);
     inputs.clear();
   }
-  py::list returned(results.size());
-  for (size_t i = 0; i < results.size(); ++i) {
-    PyList_SET_ITEM(returned.ptr(), static_cast<Py_ssize_t>(i), ToPython(results[i]));
-  }
-  return returned.release().ptr();
+  return ListToPython(results);
 }
 
 PyObject* RunFunction(PyObject* self, PyObject* args) {
@@ -88,6 +123,25 @@ PyObject* RunFunction(PyObject* self, PyObject* args) {
 PyMethodDef run_method = {"run", RunFunction, METH_O,
                           "Runs the program on a list of inputs, which is cleared."};
 
+/// A function of Python on PyTorch's stack: pops `count` arguments, pushes the result.
+EagerFn OnStack(py::function function, size_t count) {
+  std::shared_ptr<py::function> held(new py::function(std::move(function)), [](py::function* last) {
+    py::gil_scoped_acquire gil;
+    delete last;
+  });
+  return [held, count](torch::jit::Stack& stack) {
+    py::gil_scoped_acquire gil;
+    py::tuple arguments(count);
+    for (size_t i = 0; i < count; ++i) {
+      PyTuple_SET_ITEM(arguments.ptr(), static_cast<Py_ssize_t>(i),
+                       ToPython(torch::jit::peek(stack, i, count)));
+    }
+    py::object result = (*held)(*arguments);
+    torch::jit::drop(stack, count);
+    stack.push_back(InputOf(result.ptr()));
+  };
+}
+
 class PyProgram {
  public:
   explicit PyProgram(const std::string& device) : program_(hammock::Device(device)) {}
@@ -98,6 +152,10 @@ class PyProgram {
   }
   std::vector<int> Call(const std::string& overload, std::vector<int> inputs) {
     return program_.AddCall(overload, std::move(inputs));
+  }
+  int CallPython(const std::string& name, py::function function, std::vector<int> inputs) {
+    EagerFn eager = OnStack(std::move(function), inputs.size());
+    return program_.AddForeignCall(name, std::move(eager), std::move(inputs));
   }
   int List(std::vector<int> items) {
     int result = program_.NewRegister();
@@ -150,6 +208,7 @@ PYBIND11_MODULE(_C, m) {
       .def("input", &PyProgram::Input)
       .def("constant", &PyProgram::Constant)
       .def("call", &PyProgram::Call)
+      .def("call_python", &PyProgram::CallPython)
       .def("list", &PyProgram::List)
       .def("item", &PyProgram::Item)
       .def("outputs", &PyProgram::Outputs)

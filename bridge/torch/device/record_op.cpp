@@ -273,6 +273,10 @@ c10::IValue RecordOp::Boxed(const Any& value, size_t result, c10::ArrayRef<c10::
     for (const Any& item : value.ToList()) items.push_back(boxed(item.ToTensor()));
     return items;
   }
+  if (HoldsForeign(value)) {
+    throw Unsupported(op_.name() + ": device \"hammock\" cannot hold its result, a " +
+                      value.type_name());
+  }
   return ToIValue(value, type);
 }
 

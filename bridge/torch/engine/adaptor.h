@@ -52,7 +52,7 @@ class AtenCall {
 using Adaptor = hammock::Any (*)(const AtenCall&);
 
 struct AdaptorEntry {
-  const char* name;  ///< "view" for all overloads, "view.dtype" for one
+  const char* name;  ///< "view" for all overloads, "view.dtype" for one, "prims::x" of others
   Adaptor call;
 };
 

@@ -1,6 +1,8 @@
-// Random ops. See Note [Random numbers] in scope.h: PyTorch's generator draws on the CPU.
+// Random ops. See Note [Random numbers] in scope.h: PyTorch's generator draws on the CPU. Ops that
+// draw as many numbers as values say (multinomial, poisson) run by PyTorch whole.
 
 #include <ATen/ATen.h>
+#include <ATen/ExpandUtils.h>
 #include <hammock/ops.h>
 
 #include "engine/adaptor.h"
@@ -38,9 +40,43 @@ Any Uniform(Call c) {
   return DrawLike(c.tensor(0), [=](at::Tensor& x) { x.uniform_(from, to); });
 }
 Any Normal(Call c) {
-  if (c.size() < 3 || !c[1].IsNumber()) throw Unsupported("normal with tensors of parameters");
   double mean = c.real(1), std = c.real(2);
   return DrawLike(c.tensor(0), [=](at::Tensor& x) { x.normal_(mean, std); });
+}
+/// Standard ones, for a mean and a deviation that are tensors or numbers.
+Any NormalOf(const hammock::Dims& sizes, DType dtype, const Tensor& mean, const Tensor& std) {
+  Tensor drawn =
+      DrawLike(hammock::empty(sizes, dtype, CurrentDevice()), [](at::Tensor& x) { x.normal_(); });
+  return drawn * std + mean;
+}
+Any NormalOfMeans(Call c) {
+  double std = c.real(1);
+  const Tensor& mean = c.tensor(0);
+  return DrawLike(mean, [=](at::Tensor& x) { x.normal_(0, std); }) + mean;
+}
+Any NormalOfDeviations(Call c) {
+  const Tensor& std = c.tensor(1);
+  return NormalOf(std.sizes(), std.dtype(), hammock::full_like(std, c.number(0)), std);
+}
+Any NormalOfBoth(Call c) {
+  std::vector<int64_t> means = c.tensor(0).sizes().vec(), deviations = c.tensor(1).sizes().vec();
+  return NormalOf(at::infer_size(means, deviations), c.tensor(0).dtype(), c.tensor(0), c.tensor(1));
+}
+Any Exponential(Call c) {
+  double rate = c.real(1);
+  return DrawLike(c.tensor(0), [=](at::Tensor& x) { x.exponential_(rate); });
+}
+Any Cauchy(Call c) {
+  double median = c.real(1), sigma = c.real(2);
+  return DrawLike(c.tensor(0), [=](at::Tensor& x) { x.cauchy_(median, sigma); });
+}
+Any Geometric(Call c) {
+  double p = c.real(1);
+  return DrawLike(c.tensor(0), [=](at::Tensor& x) { x.geometric_(p); });
+}
+Any LogNormal(Call c) {
+  double mean = c.real(1), std = c.real(2);
+  return DrawLike(c.tensor(0), [=](at::Tensor& x) { x.log_normal_(mean, std); });
 }
 Any Random(Call c) {
   return DrawLike(c.tensor(0), [](at::Tensor& x) { x.random_(); });
@@ -105,6 +141,18 @@ Any RandLike(Call c) {
 Any RandnLike(Call c) {
   return DrawLike(EmptyLike(c), [](at::Tensor& x) { x.normal_(); });
 }
+Any RandintLike(Call c) {
+  int64_t high = c.integer(1);
+  return DrawLike(EmptyLike(c), [=](at::Tensor& x) { x.random_(0, high); });
+}
+Any RandintLikeLow(Call c) {
+  int64_t low = c.integer(1), high = c.integer(2);
+  return DrawLike(EmptyLike(c), [=](at::Tensor& x) { x.random_(low, high); });
+}
+Any NormalOfSizes(Call c) {
+  double mean = c.real(0), std = c.real(1);
+  return DrawNew(c, 2, DType::kF32, [=](at::Tensor& x) { x.normal_(mean, std); });
+}
 Any Randperm(Call c) {
   int64_t n = c.integer(0);
   int at = c.find("dtype");
@@ -129,12 +177,33 @@ Any NativeDropout(Call c) {
   Tensor mask = DrawLike(x, [=](at::Tensor& m) { m.bernoulli_(keep); });
   return TupleOf({x * mask * (1.0 / keep), mask.to(DType::kBool)});
 }
+/// input, p, train -> result
+Any Dropout(Call c) { return c.flag(2) ? NativeDropout(c).ToList()[0] : Any(c.tensor(0)); }
+Any OtherDropout(Call c) {
+  if (c.flag(2)) throw Unsupported("this kind of dropout, in training,");
+  return c.tensor(0);
+}
+/// While training, rrelu draws a number for each negative element.
+Any RreluOf(Call c, size_t lower_at) {
+  if (c.flag(lower_at + 2)) throw Unsupported("rrelu in training");
+  return hammock::leaky_relu(c.tensor(0), (c.real(lower_at) + c.real(lower_at + 1)) / 2);
+}
+Any Rrelu(Call c) { return RreluOf(c, 1); }
+Any RreluWithNoise(Call c) { return RreluOf(c, 2); }
 Any NativeDropoutBackward(Call c) { return c.tensor(0) * c.tensor(1) * c.number(2); }
 
 constexpr AdaptorEntry kTable[] = {
     {"uniform", Uniform},
     {"normal_functional", Normal},
     {"normal", Normal},
+    {"normal.Tensor_float", NormalOfMeans},
+    {"normal.float_Tensor", NormalOfDeviations},
+    {"normal.Tensor_Tensor", NormalOfBoth},
+    {"normal.float_float", NormalOfSizes},
+    {"exponential", Exponential},
+    {"cauchy", Cauchy},
+    {"geometric", Geometric},
+    {"log_normal", LogNormal},
     {"random", Random},
     {"random.to", RandomTo},
     {"random.from", RandomFrom},
@@ -146,9 +215,20 @@ constexpr AdaptorEntry kTable[] = {
     {"randn", Randn},
     {"randint", Randint},
     {"randint.low", RandintLow},
+    {"randint.low_generator", RandintLow},
+    {"randint_like", RandintLike},
+    {"randint_like.generator", RandintLike},
+    {"randint_like.low_dtype", RandintLikeLow},
+    {"randint_like.low_generator_dtype", RandintLikeLow},
     {"rand_like", RandLike},
     {"randn_like", RandnLike},
     {"randperm", Randperm},
+    {"dropout", Dropout},
+    {"alpha_dropout", OtherDropout},
+    {"feature_dropout", OtherDropout},
+    {"feature_alpha_dropout", OtherDropout},
+    {"rrelu", Rrelu},
+    {"rrelu_with_noise", RreluWithNoise},
     {"native_dropout", NativeDropout},
     {"native_dropout_backward", NativeDropoutBackward},
 };

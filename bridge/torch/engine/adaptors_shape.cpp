@@ -231,6 +231,7 @@ constexpr AdaptorEntry kTable[] = {
     {"clone", Cloned},
     {"to", To},
     {"_to_copy", To},
+    {"prims::convert_element_type", To},
     {"type_as", To},
     {"view", View},
     {"_unsafe_view", View},

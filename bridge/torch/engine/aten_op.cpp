@@ -1,5 +1,6 @@
 #include "engine/aten_op.h"
 
+#include <ATen/core/dispatch/Dispatcher.h>
 #include <hammock/ir/function.h>
 #include <hammock/ops/elementwise.h>
 #include <hammock/ops/view.h>
@@ -18,6 +19,8 @@
 // without counterpart must have PyTorch's default in the call, unless they say nothing of values
 // (kIgnored). Records with fewer arguments come first: `add` before `add.alpha`, which is tried
 // where alpha is not 1. Values are converted by the type of the record's argument (Converted).
+// Names say that in the namespaces aten and prim alone: `mylib::relu` is what its library says, and
+// an adaptor of an op of another namespace has that in its name.
 
 namespace hammock_torch {
 
@@ -147,6 +150,17 @@ std::string WithoutOut(const std::string& overload) {
   return overload.substr(0, overload.size() - std::min<size_t>(4, overload.size()));
 }
 
+/// Whether an op draws random numbers, which are PyTorch's (Note [Random numbers]).
+bool IsRandom(const c10::FunctionSchema& schema) {
+  for (const c10::Argument& argument : schema.arguments()) {
+    c10::TypePtr type = argument.type();
+    if (auto optional = type->cast<c10::OptionalType>()) type = optional->getElementType();
+    if (type->kind() == c10::TypeKind::GeneratorType) return true;
+  }
+  auto op = c10::Dispatcher::singleton().findSchema(schema.operator_name());
+  return op && op->hasTag(at::Tag::nondeterministic_seeded);
+}
+
 /// Whether tensors go in or out; ops on numbers alone are the host's.
 bool IsOfTensors(const c10::FunctionSchema& schema) {
   auto holds = [](const c10::Argument& argument) {
@@ -158,6 +172,10 @@ bool IsOfTensors(const c10::FunctionSchema& schema) {
   };
   return std::any_of(schema.arguments().begin(), schema.arguments().end(), holds) ||
          std::any_of(schema.returns().begin(), schema.returns().end(), holds);
+}
+
+bool IsOfTorch(const std::string& name) {
+  return name.starts_with("aten::") || name.starts_with("prim::");
 }
 
 std::string FullName(const c10::FunctionSchema& schema) {
@@ -186,6 +204,10 @@ AtenOp::AtenOp(const c10::FunctionSchema& schema) : schema_(schema), name_(FullN
     std::optional<Any> value;
     if (argument.default_value()) value = FromIValue(*argument.default_value(), CurrentDevice());
     defaults_.push_back(std::move(value));
+  }
+  if (!IsOfTorch(schema_.name())) {
+    adaptor_ = FindAdaptor(schema_.name());
+    return;
   }
   std::string base = schema_.name().substr(schema_.name().find("::") + 2);
   std::string overload = schema_.overload_name();
@@ -224,7 +246,7 @@ AtenOp::AtenOp(const c10::FunctionSchema& schema) : schema_(schema), name_(FullN
 }
 
 void AtenOp::FindCandidates(const std::string& name) {
-  if (!IsOfTensors(schema_)) return;
+  if (!IsOfTensors(schema_) || IsRandom(schema_)) return;
   std::vector<const OpDef*> records = hammock::op_registry::Overloads(name);
   auto callable = [](const OpDef* record) { return record->call != nullptr; };
   if (std::any_of(records.begin(), records.end(), callable)) {

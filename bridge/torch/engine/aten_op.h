@@ -7,7 +7,8 @@
 ///
 /// In this order: an adaptor of the op's full name ("aten::view.dtype"), one of its name, the
 /// records of that name in Hammock's registry (Note [Matching schemas]), and for ops that write
-/// (`add_`, `arange.out`) the op that does not, followed by a copy.
+/// (`add_`, `arange.out`) the op that does not, followed by a copy. Ops of other namespaces than
+/// `aten` and `prim` are known by an adaptor of their full name alone.
 
 #include <ATen/core/function_schema.h>
 #include <hammock/ir/op_def.h>
@@ -29,6 +30,8 @@ class AtenOp {
 
   /// Whether there is an adaptor or a record. A known op may still refuse arguments.
   bool known() const { return adaptor_ || !candidates_.empty() || pure_; }
+  /// Whether records are tried, not an adaptor.
+  bool by_records() const { return !candidates_.empty() || (pure_ && pure_->by_records()); }
   const std::string& name() const { return name_; }  ///< "aten::add.Tensor"
   const c10::FunctionSchema& schema() const { return schema_; }
 

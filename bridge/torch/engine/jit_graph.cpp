@@ -3,6 +3,7 @@
 #include <torch/csrc/jit/ir/constants.h>
 #include <torch/csrc/jit/runtime/operator.h>
 
+#include <cctype>
 #include <unordered_map>
 
 namespace hammock_torch {
@@ -13,6 +14,23 @@ using torch::jit::Value;
 using Kind = Instruction::Kind;
 
 namespace {
+
+/// The line that a node stands for, and the submodules around it: "model.py:12 in encoder.linear".
+std::string SourceOf(const Node& node) {
+  auto place = node.sourceRange().file_line_col();
+  if (!place) return "";
+  auto [file, line, column] = *place;
+  std::string modules;
+  auto calls = node.callstack();
+  for (const auto& call : calls ? (*calls)->vec() : decltype((*calls)->vec())()) {
+    const auto& module = std::get<2>(call);
+    // Instances without a name of their own have one in capitals.
+    if (!module || module->instance_name().empty() || std::isupper(module->instance_name()[0]))
+      continue;
+    modules += (modules.empty() ? " in " : ".") + module->instance_name();
+  }
+  return file + ":" + std::to_string(line) + modules;
+}
 
 class Translator {
  public:
@@ -45,10 +63,7 @@ class Translator {
                      .name = kind.toQualString(),
                      .inputs = Registers(node.inputs()),
                      .outputs = Registers(node.outputs())};
-    if (auto place = node.sourceRange().file_line_col()) {
-      auto [file, line, column] = *place;
-      made.source = file + ":" + std::to_string(line);
-    }
+    made.source = SourceOf(node);
     switch (made.kind) {
       case Kind::kConstant:
         made.value = FromIValue(*torch::jit::toIValue(node.output()), device_);
@@ -84,6 +99,7 @@ class Translator {
         {"prim::Constant", Kind::kConstant},
         {"prim::ListConstruct", Kind::kList},
         {"prim::TupleConstruct", Kind::kTuple},
+        {"prim::DictConstruct", Kind::kDict},
         {"prim::ListUnpack", Kind::kUnpack},
         {"prim::TupleUnpack", Kind::kUnpack},
         {"prim::If", Kind::kIf},

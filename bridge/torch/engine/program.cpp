@@ -57,6 +57,7 @@ Any Filled(const Any& value, const std::vector<Tensor>& tensors, size_t& next) {
 /// `value` with tensors of no elements in place of its tensors, which would keep memory.
 Any Skeleton(const Any& value) {
   if (value.IsTensor()) return Any(Tensor());
+  if (value.kind() == Any::Kind::kObject) return std::shared_ptr<hammock::Object>();
   if (!value.IsSequence()) return value;
   AnyList items;
   for (const Any& item : value.ToList()) items.push_back(Skeleton(item));
@@ -137,6 +138,18 @@ std::vector<int> Program::AddCall(const std::string& overload, std::vector<int> 
   return outputs;
 }
 
+int Program::AddForeignCall(const std::string& name, EagerFn eager, std::vector<int> inputs) {
+  int output = NewRegister();
+  c10::FunctionSchema schema(name, "", {}, {}, /*is_vararg=*/true, /*is_varret=*/true);
+  Add({.kind = Instruction::Kind::kOp,
+       .name = name,
+       .inputs = std::move(inputs),
+       .outputs = {output},
+       .op = &AtenOp::Of(schema),
+       .eager = std::move(eager)});
+  return output;
+}
+
 void Program::SetOutputs(std::vector<int> registers) {
   outputs_ = std::move(registers);
   passed_on_.clear();
@@ -209,6 +222,17 @@ void Program::RunInstruction(const Instruction& instruction, Registers& register
     case Kind::kTuple:
       at(instruction.outputs[0]) = Any::Tuple(values());
       return;
+    case Kind::kDict: {
+      hammock::AnyDict items;
+      for (size_t i = 0; i + 1 < instruction.inputs.size(); i += 2) {
+        const Any& key = at(instruction.inputs[i]);
+        if (key.kind() != Any::Kind::kString)
+          throw Unsupported("a dict whose keys are not strings");
+        items[key.ToStringRef()] = at(instruction.inputs[i + 1]);
+      }
+      at(instruction.outputs[0]) = std::move(items);
+      return;
+    }
     case Kind::kUnpack: {
       AnyList items = at(instruction.inputs[0]).ToList();
       for (size_t i = 0; i < instruction.outputs.size(); ++i) {
@@ -327,7 +351,7 @@ std::vector<Any> Program::Run(const std::vector<Any>& inputs) const {
   for (const Tensor& tensor : tensors) made->shapes.push_back(tensor.shape());
   for (const Any& input : inputs) made->inputs.push_back(Skeleton(input));
   for (const Any& result : results) made->results.push_back(Skeleton(result));
-  made->replayable = before == after;
+  made->replayable = before == after && std::none_of(results.begin(), results.end(), HoldsForeign);
   std::lock_guard lock(plans_->mutex);
   plans_->list.insert(plans_->list.begin(), std::move(made));
   if (plans_->list.size() > kMaxPlans) plans_->list.pop_back();

@@ -37,6 +37,7 @@ struct Instruction {
     kConstant,  ///< `value`
     kList,
     kTuple,
+    kDict,    ///< of keys and values in turn; keys are strings
     kUnpack,  ///< a list or tuple into its items
     kCopy,    ///< the outputs are the inputs
     kNumber,  ///< the number in a tensor
@@ -67,6 +68,9 @@ class Program {
   int AddConstant(hammock::Any value);
   /// `overload` is PyTorch's name of an operator, "aten::add.Tensor". Returns its results.
   std::vector<int> AddCall(const std::string& overload, std::vector<int> inputs);
+  /// A call of what is no operator of PyTorch's, which `eager` runs; on numbers alone it is no
+  /// fallback. `name` has a namespace. Returns its result.
+  int AddForeignCall(const std::string& name, EagerFn eager, std::vector<int> inputs);
   void SetBlock(Block block) { block_ = std::move(block); }
   void SetOutputs(std::vector<int> registers);
 

@@ -25,6 +25,29 @@ constexpr std::pair<c10::ScalarType, DType> kDTypes[] = {
     {at::kComplexFloat, DType::kC64}, {at::kComplexDouble, DType::kC128},
 };
 
+/// A tensor of a kind that Hammock lacks.
+struct ForeignTensor final : hammock::Object {
+  explicit ForeignTensor(at::Tensor tensor) : tensor(std::move(tensor)) {}
+  std::string type_name() const override {
+    return std::string("tensor of ") + c10::toString(tensor.scalar_type());
+  }
+  at::Tensor tensor;
+};
+
+bool IsKnown(const at::Tensor& tensor) {
+  auto is_its = [&](const auto& pair) { return pair.first == tensor.scalar_type(); };
+  return tensor.layout() == c10::kStrided && tensor.dim() <= hammock::kMaxRank &&
+         std::any_of(std::begin(kDTypes), std::end(kDTypes), is_its);
+}
+
+template <class Holds>
+bool AnyIn(const Any& value, Holds holds) {
+  if (!value.IsSequence()) return holds(value);
+  const AnyList& items = value.ToList();
+  return std::any_of(items.begin(), items.end(),
+                     [&](const Any& item) { return AnyIn(item, holds); });
+}
+
 Any FromList(const c10::IValue& value, const hammock::Device& device) {
   AnyList items;
   for (const c10::IValue& item : value.toListRef()) items.push_back(FromIValue(item, device));
@@ -147,7 +170,9 @@ at::Tensor ExportTensor(Tensor value) {
 Any FromIValue(const c10::IValue& value, const hammock::Device& device) {
   if (value.isTensor()) {
     const at::Tensor& tensor = value.toTensor();
-    return tensor.defined() ? Any(ImportTensor(tensor, device)) : Any();
+    if (!tensor.defined()) return Any();
+    if (!IsKnown(tensor)) return std::shared_ptr<hammock::Object>(new ForeignTensor(tensor));
+    return ImportTensor(tensor, device);
   }
   if (value.isBool()) return value.toBool();
   if (value.isInt()) return Any(value.toInt());
@@ -211,16 +236,22 @@ c10::IValue ToIValue(const Any& value, const c10::TypePtr& type) {
       for (const auto& [key, item] : value.ToDict()) items.insert(key, ToIValue(item, of));
       return items;
     }
+    case Any::Kind::kObject:
+      if (auto foreign = std::dynamic_pointer_cast<ForeignTensor>(value.ToObject())) {
+        return foreign->tensor;
+      }
+      [[fallthrough]];
     default:
       throw Unsupported("a value of type " + value.type_name());
   }
 }
 
 bool HoldsTensor(const Any& value) {
-  if (value.IsTensor()) return true;
-  if (!value.IsSequence()) return false;
-  const AnyList& items = value.ToList();
-  return std::any_of(items.begin(), items.end(), HoldsTensor);
+  return AnyIn(value, [](const Any& item) { return item.IsTensor(); }) || HoldsForeign(value);
+}
+
+bool HoldsForeign(const Any& value) {
+  return AnyIn(value, [](const Any& item) { return item.kind() == Any::Kind::kObject; });
 }
 
 }  // namespace hammock_torch

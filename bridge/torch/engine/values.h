@@ -35,7 +35,8 @@ at::Tensor ExportTensor(hammock::Tensor value);
 /// Computes the value; the result shares its memory and must not be written.
 at::Tensor ShareTensor(const hammock::Tensor& value);
 
-/// Tensors are imported to `device`; devices, layouts and generators become none.
+/// Tensors are imported to `device`; devices, layouts and generators become none. A tensor of a
+/// kind that Hammock lacks (float8, sparse) is an object, which only PyTorch's ops take.
 hammock::Any FromIValue(const c10::IValue& value, const hammock::Device& device);
 /// `type` is that of the schema's argument: numbers, lists and devices are made to fit it.
 /// Tensors share Hammock's memory.
@@ -43,5 +44,7 @@ c10::IValue ToIValue(const hammock::Any& value, const c10::TypePtr& type);
 
 /// Whether a tensor is in `value`, or in a list in it.
 bool HoldsTensor(const hammock::Any& value);
+/// Whether one is that Hammock has no kind for.
+bool HoldsForeign(const hammock::Any& value);
 
 }  // namespace hammock_torch

@@ -159,6 +159,7 @@ def _register() -> None:
     _wrap(torch.Tensor, "__dlpack__", _exported_by_cpu)
     _wrap(torch.Tensor, "__dlpack_device__", _exported_by_cpu)
     _wrap(torch.Tensor, "data_ptr", _computed_first)
+    _wrap(torch.nn.Module, "_apply", _keeping_parameters)
     _device.name_lines(torch.__path__[0])
 
 
@@ -198,6 +199,42 @@ def _computed_first(original):
         return original(self)
 
     return data_ptr
+
+
+def _keeping_parameters(original):
+    """Parameters that move from or to the device stay the objects that optimisers and tied modules
+    hold. PyTorch puts new ones in their place where the class of tensors in C++ changes."""
+
+    @functools.wraps(original)
+    def _apply(self, fn, recurse=True):
+        before = list(self._parameters.items())
+        original(self, fn, recurse)
+        for name, parameter in before:
+            moved = self._parameters[name]
+            if moved is parameter or "hammock" not in (parameter.device.type, moved.device.type):
+                continue
+            self._parameters[name] = parameter
+            if moved.device != parameter.device:  # not yet, under another name
+                _move(f"{type(self).__name__}.{name}", parameter, moved)
+        return self
+
+    return _apply
+
+
+def _move(name, parameter, moved) -> None:
+    """`parameter` gets what `moved` has, and keeps its attributes and hooks."""
+    where = moved.device
+    moved.__dict__.update(parameter.__dict__)
+    for hooks in ("_backward_hooks", "_post_accumulate_grad_hooks"):
+        if getattr(parameter, hooks):
+            setattr(moved, hooks, getattr(parameter, hooks))
+    try:
+        torch.utils.swap_tensors(parameter, moved)
+    except RuntimeError as error:
+        raise RuntimeError(
+            f"{name} cannot move to {where}, because a weak reference or a C++ object holds it: "
+            "move the module before it is compiled, and not between forward and backward"
+        ) from error
 
 
 def _printed_on_cpu(original):

@@ -1,32 +1,19 @@
 """torch.compile(model, backend="hammock"): graphs of AOTAutograd as programs of Hammock."""
 
+import math
 import operator
 
 import torch
+from sympy import Integer
 from torch import fx
 from torch._decomp import core_aten_decompositions
 from torch._dynamo.backends.common import aot_autograd
 from torch._functorch.partitioners import min_cut_rematerialization_partition
+from torch.utils._sympy.printers import PythonPrinter
 
 from . import _C
 
 __all__ = ["hammock"]
-
-# Arithmetic on sizes that are known when the program runs.
-_ON_SIZES = {
-    operator.add: "aten::add",
-    operator.sub: "aten::sub",
-    operator.mul: "aten::mul",
-    operator.floordiv: "aten::floordiv",
-    operator.mod: "aten::remainder",
-    operator.neg: "aten::neg",
-    operator.eq: "aten::eq",
-    operator.ne: "aten::ne",
-    operator.lt: "aten::lt",
-    operator.le: "aten::le",
-    operator.gt: "aten::gt",
-    operator.ge: "aten::ge",
-}
 
 # Views of an input are made by PyTorch from the input itself, so that they share its memory.
 _VIEWS = {
@@ -37,32 +24,11 @@ _VIEWS = {
 
 def _decompositions():
     """PyTorch's, but for the ops that Hammock takes whole."""
-
-    def overload(op):
-        name = op._schema.name
-        return f"{name}.{op._schema.overload_name}" if op._schema.overload_name else name
-
     return {
         op: rule
         for op, rule in core_aten_decompositions().items()
-        if not isinstance(op, torch._ops.OpOverload) or not _C.knows(overload(op))
+        if not isinstance(op, torch._ops.OpOverload) or not _C.knows(_name(op))
     }
-
-
-def _constant(value):
-    """As a program takes it: dtypes as PyTorch numbers them, no devices or layouts."""
-    if isinstance(value, torch.dtype):
-        return _NUMBERS[value]
-    if isinstance(value, (torch.device, torch.layout, torch.memory_format, torch.Generator)):
-        return None
-    return value
-
-
-_NUMBERS = {
-    torch.uint8: 0, torch.int8: 1, torch.int16: 2, torch.int32: 3, torch.int64: 4,
-    torch.float16: 5, torch.float32: 6, torch.float64: 7, torch.complex64: 9,
-    torch.complex128: 10, torch.bool: 11, torch.bfloat16: 15,
-}  # fmt: skip
 
 
 class _Builder:
@@ -73,60 +39,88 @@ class _Builder:
         self.program = _C.Program(device)
         self.registers = {}
         self.lists = {}  # registers of results that are lists or tuples
+        self.attributes = {}  # of the module that are no tensors, such as graphs of branches
 
     def value(self, value):
         if isinstance(value, fx.Node):
             return self.registers[value]
         if isinstance(value, (list, tuple)):
             return self.program.list([self.value(item) for item in value])
-        return self.program.constant(_constant(value))
+        return self.program.constant(value)
 
     def call(self, node):
-        target = node.target
-        if target is operator.getitem:
-            source, index = node.args
-            found = self.lists[source]
-            if isinstance(found, list):
-                self.registers[node] = found[index]
-            else:
-                size = len(source.meta["val"])
-                self.registers[node] = self.program.item(found, index, size)
-            return
-        if target in _ON_SIZES:
-            integers = all(not isinstance(a, float) for a in node.args)
-            overload = _ON_SIZES[target] + (".int" if integers else ".float")
-            self.registers[node] = self.program.call(overload, [self.value(a) for a in node.args])[0]
-            return
-        if not isinstance(target, torch._ops.OpOverload):
-            raise NotImplementedError(f"a call of {target}")
-        schema = target._schema
-        args = []
-        for i, argument in enumerate(schema.arguments):
-            if i < len(node.args):
-                value = node.args[i]
-            elif argument.name in node.kwargs:
-                value = node.kwargs[argument.name]
-            else:
-                value = argument.default_value
-            args.append(self.value(value))
-        name = f"{schema.name}.{schema.overload_name}" if schema.overload_name else schema.name
-        results = self.program.call(name, args)
-        if len(schema.returns) == 1:
-            self.registers[node] = results[0]
-            self.lists[node] = results[0]
+        if node.target is operator.getitem:
+            self.take_item(node)
+        elif isinstance(node.target, torch._ops.OpOverload):
+            self.call_operator(node)
+        else:
+            self.call_python(node)
+
+    def take_item(self, node):
+        source, index = node.args
+        found = self.lists[source]
+        if isinstance(found, list):
+            self.registers[node] = found[index]
+        else:
+            size = len(source.meta["val"])
+            self.registers[node] = self.program.item(found, index, size)
+
+    def call_operator(self, node):
+        try:
+            args = [self.value(value) for value in _arguments(node)]
+        except RuntimeError:  # an argument is something that only PyTorch has
+            return self.call_python(node)
+        results = self.program.call(_name(node.target), args)
+        if len(results) == 1:
+            self.registers[node] = self.lists[node] = results[0]
         else:
             self.lists[node] = results
+
+    def call_python(self, node):
+        """What no operator says: arithmetic on sizes, control flow. It runs by PyTorch."""
+        leaves = [leaf for leaf in node.all_input_nodes if leaf not in self.attributes]
+
+        def run(*values):
+            given = {**self.attributes, **dict(zip(leaves, values))}
+            args, kwargs = fx.map_arg((node.args, node.kwargs), given.__getitem__)
+            return node.target(*args, **kwargs)
+
+        inputs = [self.registers.get(leaf, self.lists.get(leaf)) for leaf in leaves]
+        inputs = [self.program.list(i) if isinstance(i, list) else i for i in inputs]
+        result = self.program.call_python(_name(node.target), run, inputs)
+        self.registers[node] = self.lists[node] = result
 
     def build(self, outputs):
         for node in self.gm.graph.nodes:
             if node.op == "placeholder":
                 self.registers[node] = self.program.input()
             elif node.op == "get_attr":
-                self.registers[node] = self.program.constant(getattr(self.gm, node.target))
+                value = operator.attrgetter(node.target)(self.gm)
+                if isinstance(value, torch.Tensor):
+                    self.registers[node] = self.program.constant(value)
+                else:
+                    self.attributes[node] = value
             elif node.op == "call_function":
                 self.call(node)
         self.program.outputs([self.value(output) for output in outputs])
         return self.program
+
+
+def _name(target):
+    """Of an operator or a function: "aten::add.Tensor", "torch::sym_max", "higher_order::cond"."""
+    if isinstance(target, torch._ops.OpOverload):
+        schema = target._schema
+        return f"{schema.name}.{schema.overload_name}".removesuffix(".")
+    return f"{getattr(target, 'namespace', target.__module__)}::{target.__name__}"
+
+
+def _arguments(node):
+    """One for each of the operator's schema."""
+    for i, argument in enumerate(node.target._schema.arguments):
+        if i < len(node.args):
+            yield node.args[i]
+        else:
+            yield node.kwargs.get(argument.name, argument.default_value)
 
 
 def _view_chain(node):
@@ -134,7 +128,7 @@ def _view_chain(node):
     chain = []
     while isinstance(node, fx.Node) and node.op == "call_function":
         target = node.target
-        if not isinstance(target, torch._ops.OpOverload):
+        if not isinstance(target, torch._ops.OpOverload) or target.namespace != "aten":
             return None
         name = target._schema.name.split("::")[1]
         if name not in _VIEWS or not isinstance(node.args[0], fx.Node):
@@ -161,8 +155,28 @@ def _strides_to_keep(node):
     value = node.meta.get("val")
     if not isinstance(value, torch.Tensor) or value.is_contiguous():
         return None
-    strides = value.stride()
-    return strides if all(isinstance(s, int) for s in strides) else None
+    return value.stride()
+
+
+def _sizes_by_inputs(sizes, placeholders):
+    """A function of a graph's inputs that gives these sizes; None where inputs do not say them."""
+    symbols = {}
+    for i, placeholder in enumerate(placeholders):
+        value = placeholder.meta.get("val")
+        given = {f"args[{i}]": value}
+        if isinstance(value, torch.Tensor):
+            given = {f"args[{i}].shape[{dim}]": size for dim, size in enumerate(value.shape)}
+        for source, size in given.items():
+            if isinstance(size, torch.SymInt) and size.node.expr.is_Symbol:
+                symbols.setdefault(size.node.expr, source)
+    wanted = [size.node.expr if isinstance(size, torch.SymInt) else Integer(size) for size in sizes]
+    if any(expression.free_symbols - symbols.keys() for expression in wanted):
+        return None
+    names = ", ".join(str(symbol) for symbol in symbols)
+    values = ", ".join(PythonPrinter().doprint(expression) for expression in wanted)
+    return eval(
+        f"lambda args: (lambda {names}: ({values},))({', '.join(symbols.values())})", {"math": math}
+    )
 
 
 def _device_to_keep(node, device):
@@ -208,7 +222,8 @@ def _compile(gm, example_inputs):
             views.append((i, placeholders.index(chain[0]), calls))
             output = None
         elif (strides := _strides_to_keep(output)) is not None:
-            restrided.append((i, strides))
+            if (strides := _sizes_by_inputs(strides, placeholders)) is not None:
+                restrided.append((i, strides))
         if (place := _device_to_keep(output, device)) is not None:
             moved.append((i, place))
         computed.append(output)
@@ -220,10 +235,11 @@ def _compile(gm, example_inputs):
 
     def call_and_finish(args):
         bases = [args[index] for _, index, _ in views]
+        layouts = [(i, strides(args)) for i, strides in restrided]
         results = run(args)
         for i, place in moved:
             results[i] = results[i].to(place)
-        for i, strides in restrided:
+        for i, strides in layouts:
             results[i] = _restrided(results[i], strides)
         for base, (i, _, calls) in zip(bases, views):
             for target, rest, kwargs in calls:

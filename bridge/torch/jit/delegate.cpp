@@ -62,6 +62,14 @@ c10::IValue OwnedIValue(const Any& value, const c10::TypePtr& type) {
     }
     return c10::ivalue::Tuple::create(std::move(items));
   }
+  if (value.kind() == Any::Kind::kDict && type->cast<c10::DictType>()) {
+    c10::impl::GenericDict dict(c10::StringType::get(),
+                                type->castRaw<c10::DictType>()->getValueType());
+    for (const auto& [key, item] : value.ToDict()) {
+      dict.insert(key, OwnedIValue(item, dict.valueType()));
+    }
+    return dict;
+  }
   if (value.IsList() && type->cast<c10::ListType>()) {
     c10::impl::GenericList list(type->castRaw<c10::ListType>()->getElementType());
     for (const Any& item : value.ToList()) list.push_back(OwnedIValue(item, list.elementType()));
@@ -72,6 +80,7 @@ c10::IValue OwnedIValue(const Any& value, const c10::TypePtr& type) {
 
 class Delegate : public torch::jit::PyTorchBackendInterface {
  public:
+  /// A device that is not there is an error of its own, which names those that are.
   bool is_available() override { return true; }
 
   c10::impl::GenericDict compile(c10::IValue processed,
@@ -128,14 +137,10 @@ class Delegate : public torch::jit::PyTorchBackendInterface {
   }
 };
 
-/// Modules are saved as they are. Graphs get debug handles, so that errors find the source.
-c10::IValue Preprocess(const torch::jit::Module& module,
-                       const c10::Dict<c10::IValue, c10::IValue>& spec,
-                       const torch::jit::BackendDebugHandleGenerator& generate_debug_handles) {
-  for (const auto& entry : spec) {
-    auto graph = module.get_method(entry.key().toStringRef()).graph();
-    generate_debug_handles(graph);
-  }
+/// Modules are saved as they are, with their source: errors need no debug handles. The lite
+/// interpreter, which has those alone, keeps no graphs and cannot load a lowered module.
+c10::IValue Preprocess(const torch::jit::Module& module, const c10::Dict<c10::IValue, c10::IValue>&,
+                       const torch::jit::BackendDebugHandleGenerator&) {
   return module._ivalue();
 }
 

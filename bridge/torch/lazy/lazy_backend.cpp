@@ -156,6 +156,10 @@ class LazyBackend : public torch::lazy::BackendImplInterface {
     return BackendDevice(GetDefaultDeviceType(), device.index());
   }
 
+  hammock::Device OnHammock(int64_t ordinal) const {
+    return hammock::Device(type_->name + ":" + std::to_string(ordinal < 0 ? ordinal_ : ordinal));
+  }
+
   // ---- Looking
   std::string CreateMetricReport() const override { return LazyReport(); }
   std::string GetComputationBackendText(const ComputationPtr computation) const override {
@@ -163,11 +167,6 @@ class LazyBackend : public torch::lazy::BackendImplInterface {
   }
 
  private:
-  hammock::Device OnHammock(const BackendDevice& device) const {
-    int64_t ordinal = device.ordinal() < 0 ? ordinal_ : device.ordinal();
-    return hammock::Device(type_->name + ":" + std::to_string(ordinal));
-  }
-
   std::shared_ptr<DeviceType> type_;
   int64_t ordinal_ = 0;
 };
@@ -176,7 +175,7 @@ std::vector<BackendDataPtr> LazyBackend::ExecuteComputation(ComputationPtr compu
                                                             c10::ArrayRef<BackendDataPtr> arguments,
                                                             const BackendDevice& device) const {
   auto& lowered = static_cast<LazyComputation&>(*computation);
-  hammock::Device on = OnHammock(device);
+  hammock::Device on = OnHammock(device.ordinal());
   const Program& program = lowered.ProgramFor(on);
   std::vector<Any> inputs;
   for (size_t i = 0; i < arguments.size(); ++i) {
@@ -200,6 +199,9 @@ std::vector<BackendDataPtr> LazyBackend::ExecuteComputation(ComputationPtr compu
   return data;
 }
 
+/// The one that InitLazyBackend made; lives as long as PyTorch, which keeps a pointer.
+LazyBackend* the_backend = nullptr;
+
 bool HasLazyKernels() {
   auto add = c10::Dispatcher::singleton().findSchema({"aten::add", "Tensor"});
   return add && add->hasKernelForDispatchKey(c10::DispatchKey::Lazy);
@@ -209,16 +211,20 @@ bool HasLazyKernels() {
 
 void InitLazyBackend(const std::string& device) {
   static std::mutex mutex;
-  static LazyBackend* backend = nullptr;
   hammock::Device on(device);
   std::lock_guard lock(mutex);
   if (!HasLazyKernels()) torch::lazy::InitTorchScriptBackend();
-  if (backend) {
-    backend->SetDevice(on);
+  if (the_backend) {
+    the_backend->SetDevice(on);
   } else {
-    backend = new LazyBackend(on);  // lives as long as PyTorch, which keeps a pointer
+    the_backend = new LazyBackend(on);
   }
-  torch::lazy::BackendRegistrar registrar(backend);  // the last one that registers is used
+  torch::lazy::BackendRegistrar registrar(the_backend);  // the last one that registers is used
+}
+
+hammock::Device LazyDevice() {
+  TORCH_CHECK(the_backend, "lazy tensors have no device before InitLazyBackend");
+  return the_backend->OnHammock(the_backend->GetDefaultDeviceOrdinal());
 }
 
 std::string LazyReport() {

@@ -5,6 +5,7 @@
 
 #include "engine/jit_graph.h"
 #include "engine/values.h"
+#include "lazy/lazy_backend.h"
 
 namespace hammock_torch {
 
@@ -92,7 +93,7 @@ void RunComputation(torch::jit::Stack& stack) {
     TORCH_CHECK(found != computations.living.end(), "the computation is no longer cached");
     computation = found->second;
   }
-  const Program& program = computation->ProgramFor(hammock::Device("cpu"));
+  const Program& program = computation->ProgramFor(LazyDevice());
   std::vector<Any> values;
   for (size_t i = 0; i < inputs.size(); ++i) {
     bool number = computation->IsNumber(i) && inputs[i].isTensor();

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <torch/csrc/jit/ir/irparser.h>
 #include <torch/csrc/jit/runtime/graph_executor.h>
+#include <torch/library.h>
 
 #include <cmath>
 
@@ -14,6 +15,11 @@ namespace hammock_torch {
 namespace {
 
 using hammock::Any;
+
+// A library that calls something else by a name of PyTorch's.
+TORCH_LIBRARY(hammock_test, m) {
+  m.def("relu(Tensor self) -> Tensor", [](const at::Tensor& self) { return self * 2; });
+}
 
 std::shared_ptr<torch::jit::Graph> Parse(const std::string& text) {
   auto graph = std::make_shared<torch::jit::Graph>();
@@ -165,8 +171,28 @@ TEST(Engine, RandomNumbersAreThoseOfTorch) {
     %t : bool = prim::Constant[value=1]()
     %y : Tensor, %mask : Tensor = aten::native_dropout(%x, %half, %t)
     %z : Tensor = aten::bernoulli(%p, %none)
-    return (%y, %mask, %z))",
+    %d : Tensor = aten::dropout(%x, %half, %t)
+    %e : Tensor = aten::exponential(%p, %half, %none)
+    %n : Tensor = aten::normal(%p, %half, %none)
+    return (%y, %mask, %z, %d, %e, %n))",
                   {at::randn({7, 9}), at::rand({40})});
+}
+
+TEST(Engine, RecordsDrawNoRandomNumbers) {
+  auto& dispatcher = c10::Dispatcher::singleton();
+  int random = 0;
+  for (const c10::OperatorName& name : dispatcher.getAllOpNames()) {
+    auto op = dispatcher.findSchema(name);
+    if (!op) continue;
+    const auto& arguments = op->schema().arguments();
+    bool draws = std::any_of(arguments.begin(), arguments.end(), [](const c10::Argument& argument) {
+      return argument.type()->str().find("Generator") != std::string::npos;
+    });
+    if (!draws && !op->hasTag(at::Tag::nondeterministic_seeded)) continue;
+    ++random;
+    EXPECT_FALSE(AtenOp::Of(op->schema()).by_records()) << name;
+  }
+  EXPECT_GT(random, 60);
 }
 
 TEST(Engine, WritesToItsInputs) {
@@ -350,6 +376,21 @@ TEST(Engine, OneMissingOpCostsOneOp) {
   Program program = ProgramOf(*graph, hammock::Device("cpu"));
   for (int run = 0; run < 2; ++run) ExpectSame(ByTorch(graph, {x})[0], ByHammock(program, {x})[0]);
   std::map<std::string, int64_t> expected = {{"aten::matrix_exp_backward", 2}};
+  EXPECT_EQ(FallbackCounts(), expected);
+}
+
+TEST(Engine, OpsOfOtherLibrariesAreTheirs) {
+  StrictScope strict(false);
+  ResetFallbackCounts();
+  auto graph = Parse(R"(graph(%x : Tensor):
+    %y : Tensor = hammock_test::relu(%x)
+    %z : Tensor = aten::relu(%y)
+    return (%z))");
+  Program program = ProgramOf(*graph, hammock::Device("cpu"));
+  for (int run = 0; run < 2; ++run) {
+    ExpectSame(at::full({2}, 6.0), ByHammock(program, {at::full({2}, 3.0)})[0]);
+  }
+  std::map<std::string, int64_t> expected = {{"hammock_test::relu", 2}};
   EXPECT_EQ(FallbackCounts(), expected);
 }
 

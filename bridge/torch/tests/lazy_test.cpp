@@ -4,11 +4,15 @@
 
 #include <gtest/gtest.h>
 #include <hammock/error.h>
+#include <hammock/metrics.h>
+#include <torch/csrc/jit/ir/irparser.h>
+#include <torch/csrc/jit/runtime/graph_executor.h>
 #include <torch/csrc/lazy/backend/backend_interface.h>
 #include <torch/csrc/lazy/core/lazy_graph_executor.h>
 #include <torch/torch.h>
 
 #include "engine/fallback.h"
+#include "lazy/lazy_data.h"
 
 namespace hammock_torch {
 namespace {
@@ -80,6 +84,30 @@ TEST_F(Lazy, DevicesAreThoseThatExist) {
   InitLazyBackend("reference");
   torch::Tensor x = torch::ones({3}).to(at::kLazy);
   EXPECT_EQ((x + 1).cpu().sum().item<double>(), 6);
+}
+
+int64_t KernelsOfTheCpu() {
+  return hammock::metrics::CounterValue("cpu::KernelRunsCompiled").value_or(0) +
+         hammock::metrics::CounterValue("cpu::KernelRunsInterpreted").value_or(0);
+}
+
+TEST_F(Lazy, CachedGraphsRunOnTheDeviceOfTheBackend) {
+  auto graph = std::make_shared<torch::jit::Graph>();
+  torch::jit::parseIR(R"(graph(%x : Tensor):
+    %y : Tensor = aten::exp(%x)
+    return (%y))",
+                      graph.get());
+  LazyComputation computation(graph, {torch::lazy::Shape(at::kFloat, {3})},
+                              {torch::lazy::Shape(at::kFloat, {3})});
+  torch::jit::GraphExecutor cached(computation.graph(), "");
+  for (const char* device : {"reference", "cpu"}) {
+    InitLazyBackend(device);
+    int64_t before = KernelsOfTheCpu();
+    torch::jit::Stack stack = {torch::zeros({3})};
+    cached.run(stack);
+    EXPECT_TRUE(stack[0].toTensor().equal(torch::ones({3})));
+    EXPECT_EQ(KernelsOfTheCpu() > before, device == std::string("cpu"));
+  }
 }
 
 TEST_F(Lazy, ReportsWhatRan) {

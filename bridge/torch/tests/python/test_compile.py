@@ -1,6 +1,8 @@
 """torch.compile(backend=hammock) against eager mode: values, gradients, strides, views, writes."""
 
+import contextlib
 import copy
+import math
 import unittest
 
 import hammock_torch
@@ -29,6 +31,19 @@ def models():
     )
 
 
+@contextlib.contextmanager
+def missing(test, *names):
+    """The ops that run by PyTorch meanwhile are these."""
+    hammock_torch.reset_fallbacks()
+    hammock_torch.set_strict(False)
+    try:
+        yield
+        test.assertEqual(set(hammock_torch.fallbacks()), set(names))
+    finally:
+        hammock_torch.set_strict(True)
+        hammock_torch.reset_fallbacks()
+
+
 class Compile(unittest.TestCase):
     def setUp(self):
         torch._dynamo.reset()
@@ -53,6 +68,16 @@ class Compile(unittest.TestCase):
                     torch.testing.assert_close(a.grad, b.grad)
         self.assertEqual(hammock_torch.fallbacks(), {})
 
+    def test_ops_of_other_libraries_are_theirs(self):
+        library = torch.library.Library("hammock_doubling", "DEF")
+        library.define("relu(Tensor self) -> Tensor")
+        library.impl("relu", lambda x: x * 2, "CPU")
+        library.impl("relu", lambda x: torch.empty_like(x), "Meta")
+        relu = torch.ops.hammock_doubling.relu
+        with missing(self, "hammock_doubling::relu"):
+            result = torch.compile(lambda x: relu(x) + 1, backend=hammock)(torch.ones(3))
+        self.assertEqual(result.tolist(), [3.0] * 3)
+
     def test_sizes_vary(self):
         def fn(x, w):
             return torch.softmax(x @ w, -1).sum(0) * x.shape[0]
@@ -62,6 +87,45 @@ class Compile(unittest.TestCase):
         for n in range(2, 30):
             x = torch.randn(n, 4)
             torch.testing.assert_close(compiled(x, w), fn(x, w))
+
+    def test_sizes_are_computed_with(self):
+        def fn(x):
+            n = x.shape[0]
+            half = torch.sym_max(n // 2, 1) + x.shape[1] % 3
+            scale = n / 3 + math.sqrt(n) + n**2 - torch.sym_float(n)
+            rows = x.repeat(2, 1)[:half] if n != 5 else x[: torch.sym_min(n, 2)]
+            return rows * scale
+
+        compiled = torch.compile(fn, backend=hammock, dynamic=True)
+        for n in (3, 5, 8, 9):
+            x = torch.randn(n, 4)
+            torch.testing.assert_close(compiled(x), fn(x))
+        self.assertEqual(hammock_torch.fallbacks(), {})
+
+    def test_calls_of_no_operator_run_by_pytorch(self):
+        def fn(x):
+            y = torch.cond(x.sum() > 0, lambda x: (x + 1, x * 3), lambda x: (x - 1, x * 2), (x * 2,))
+            return y[0] * y[1]
+
+        compiled = torch.compile(fn, backend=hammock)
+        for x in (torch.ones(3), -torch.ones(3), torch.ones(3)):
+            with missing(self, "higher_order::cond"):
+                torch.testing.assert_close(compiled(x), fn(x))
+        with self.assertRaisesRegex(RuntimeError, "higher_order::cond"):
+            compiled(torch.ones(3))
+
+    def test_dtypes_that_hammock_lacks_cost_their_ops(self):
+        def fn(x):
+            small = (x * 2).to(torch.float8_e4m3fn)
+            return small.float() + (x + 300).to(torch.uint16).to(torch.int32), small
+
+        compiled = torch.compile(fn, backend=hammock)
+        x = torch.rand(5)
+        for _ in range(3):
+            with missing(self, "aten::_to_copy"):
+                result, small = compiled(x)
+            torch.testing.assert_close(result, fn(x)[0])
+            self.assertEqual(small.dtype, torch.float8_e4m3fn)
 
     def test_inputs_are_written(self):
         def fn(x, y):
@@ -90,6 +154,15 @@ class Compile(unittest.TestCase):
         x = torch.randn(3, 1, 4)
         for expected in (x.expand(3, 5, 4), x.squeeze(1).t(), x[:1].expand(2, 1, 4)):
             result = _restrided(expected.contiguous(), expected.stride())
+            self.assertEqual(result.stride(), expected.stride())
+            torch.testing.assert_close(result, expected)
+
+    def test_channels_last_with_sizes_that_vary(self):
+        conv = nn.Conv2d(3, 4, 3, padding=1).to(memory_format=torch.channels_last)
+        compiled = torch.compile(conv, backend=hammock, dynamic=True)
+        for height, width in ((8, 9), (7, 5), (10, 12)):
+            x = torch.randn(2, 3, height, width).to(memory_format=torch.channels_last)
+            result, expected = compiled(x), conv(x)
             self.assertEqual(result.stride(), expected.stride())
             torch.testing.assert_close(result, expected)
 

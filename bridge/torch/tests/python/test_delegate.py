@@ -6,6 +6,7 @@ import sys
 import tempfile
 import unittest
 import warnings
+from typing import Dict, List, Optional, Tuple
 
 import hammock_torch
 import torch
@@ -28,6 +29,42 @@ class Model(torch.nn.Module):
         return self.conv(y.unsqueeze(2)).sum(), y, n + 1
 
 
+class Results(torch.nn.Module):
+    def forward(
+        self, x, name: str
+    ) -> Tuple[Dict[str, torch.Tensor], str, Optional[torch.Tensor], List[torch.Tensor], float]:
+        results = {name: x + 1, "other": x * 2}
+        return results, name + "!", None, [x, x.neg()], 0.5
+
+
+class Inner(torch.nn.Module):
+    def forward(self, x, y):
+        return torch.mm(x, y)
+
+
+class Outer(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = Inner()
+
+    def forward(self, x, y):
+        return self.inner(x, y) + 1
+
+
+class Top(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.outer = Outer()
+        self.linear = torch.nn.Linear(3, 3)
+
+    def forward(self, x, y):
+        return self.linear(self.outer(x, y))
+
+
+def lower(module, device="cpu"):
+    return torch._C._jit_to_backend("hammock", module, {"forward": {"device": device}})
+
+
 LOAD = """
 import sys, torch, hammock_torch
 module = torch.jit.load(sys.argv[1])
@@ -41,7 +78,7 @@ class Delegate(unittest.TestCase):
         torch.manual_seed(0)
         self.model = Model().eval()
         scripted = torch.jit.script(self.model)
-        self.lowered = torch._C._jit_to_backend("hammock", scripted, {"forward": {"device": "cpu"}})
+        self.lowered = lower(scripted)
 
     def test_runs_as_the_module(self):
         x = torch.randn(5, 4)
@@ -63,6 +100,36 @@ class Delegate(unittest.TestCase):
     def test_an_error_names_the_line(self):
         with self.assertRaisesRegex(RuntimeError, "linear.py"):
             self.lowered.forward(torch.randn(5, 7), 1)
+
+    def test_results_of_all_kinds(self):
+        lowered = lower(torch.jit.script(Results()))
+        x = torch.ones(2)
+        for _ in range(3):
+            values, text, nothing, several, number = lowered.forward(x, "one")
+            self.assertEqual({k: v.tolist() for k, v in values.items()}, {"one": [2, 2], "other": [2, 2]})
+            self.assertEqual((text, nothing, number), ("one!", None, 0.5))
+            self.assertEqual([v.tolist() for v in several], [[1, 1], [-1, -1]])
+            values["one"].zero_()  # is nobody else's
+
+    def test_a_part_of_a_module(self):
+        model = Top().eval()
+        x, y = torch.randn(2, 4), torch.randn(4, 3)
+        with torch.no_grad():
+            expected = model(x, y)
+        scripted = torch.jit.script(model)
+        selected = torch._C._jit_to_backend_selective(scripted, lower, ["outer.inner"])
+        self.assertIn("__loweredModule__", selected.outer.inner.code)
+        with torch.no_grad():
+            torch.testing.assert_close(selected(x, y), expected)
+
+    def test_a_device_that_is_not_there(self):
+        with self.assertRaisesRegex(RuntimeError, "no such thing"):
+            lower(torch.jit.script(Outer()), "no such thing")
+
+    def test_an_error_names_the_submodules(self):
+        lowered = lower(torch.jit.script(Top()))
+        with self.assertRaisesRegex(RuntimeError, r"test_delegate.py:\d+ in outer.inner\]"):
+            lowered.forward(torch.randn(2, 4), torch.randn(5, 3))
 
 
 if __name__ == "__main__":

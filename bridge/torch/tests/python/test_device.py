@@ -5,6 +5,7 @@ import gc
 import inspect
 import io
 import threading
+import weakref
 
 import pytest
 import torch
@@ -57,6 +58,12 @@ y = torch.linspace(0.5, 2, 24).reshape(2, 3, 4)
 m = torch.linspace(-1, 1, 12).reshape(3, 4)
 ints = torch.arange(12).reshape(3, 4)
 mask = x > 0
+
+library = torch.library.Library("mylib", "DEF")  # means something else by a name of PyTorch's
+library.define("relu(Tensor self) -> Tensor")
+library.impl("relu", lambda x: x * 2, "CPU")
+library.impl("relu", lambda x: torch.empty_like(x), "Meta")
+doubling = torch.ops.mylib
 
 OPS = {
     "add": lambda a, b: a + b,
@@ -114,6 +121,31 @@ OPS = {
                             F.cross_entropy(a[0], torch.tensor([0, 1, 2], device=a.device))),
     "lerp": lambda a, b: (a.lerp(b, 0.3), torch.addcmul(a, a, b, value=2), torch.addcdiv(a, a, b)),
     "attention": lambda a, b: F.scaled_dot_product_attention(a, b, a),
+}
+
+RANDOM = {
+    "randint_like": lambda a: (torch.randint_like(a, 9), torch.randint_like(a, 3, 9)),
+    "randint_of": lambda a, **g: torch.randint(3, 9, (7,), device=a.device, **g),
+    "rand_like": lambda a: (torch.rand_like(a), torch.randn_like(a)),
+    "exponential_": lambda a, **g: torch.empty_like(a).exponential_(2, **g),
+    "cauchy_": lambda a, **g: torch.empty_like(a).cauchy_(1, 2, **g),
+    "geometric_": lambda a, **g: torch.empty_like(a).geometric_(0.3, **g),
+    "log_normal_": lambda a, **g: torch.empty_like(a).log_normal_(0.5, 0.2, **g),
+    "normal_of_means": lambda a, **g: torch.normal(a, 2.0, **g),
+    "normal_of_deviations": lambda a, **g: torch.normal(1.0, a, **g),
+    "normal_of_both": lambda a, **g: torch.normal(a[:1], a[0], **g),
+    "normal_of_sizes": lambda a, **g: torch.normal(1.0, 2.0, (5,), device=a.device, **g),
+    "bernoulli": lambda a, **g: torch.bernoulli(a / 2, **g),
+    "dropout": lambda a: (F.dropout(a), F.alpha_dropout(a), F.feature_alpha_dropout(a), F.rrelu(a)),
+}
+
+# Their numbers depend on values, so that PyTorch computes them whole.
+RANDOM_BY_PYTORCH = {
+    "multinomial": lambda a, **g: torch.multinomial(a[0], 3, **g),
+    "poisson": lambda a, **g: torch.poisson(a, **g),
+    "binomial": lambda a: torch.binomial(a.round(), a / 2),
+    "gamma": lambda a: torch._standard_gamma(a),
+    "rrelu": lambda a: F.rrelu(a - 1, training=True),
 }
 
 VIEWS = {
@@ -298,6 +330,12 @@ def test_no_fallbacks_in_the_ops_above():
 KNOWN_FALLBACKS = set()
 
 
+def test_ops_of_other_libraries_are_theirs():
+    ours = doubling.relu(torch.ones(3, device="hammock"))
+    assert ours.tolist() == [2.0] * 3
+    assert hammock_torch.fallbacks() == {"mylib::relu": 1}
+
+
 def test_errors_are_those_of_pytorch():
     a = x.to("hammock")
     with pytest.raises(RuntimeError, match="must match the size|broadcast"):
@@ -477,6 +515,84 @@ def test_parameters_and_data():
     model.weight.data = torch.ones(2, 3, device="hammock")
     assert model.weight.sum().item() == 6
     assert model.cpu().weight.device.type == "cpu"
+
+
+def steps(model, optimizer, device):
+    batch = torch.linspace(-1, 1, 8).reshape(2, 4).to(device)
+    for _ in range(3):
+        optimizer.zero_grad()
+        model(batch).square().sum().backward()
+        optimizer.step()
+    return [parameter.detach().cpu() for parameter in model.parameters()]
+
+
+def test_an_optimizer_from_before_the_move_trains_the_model():
+    torch.ops.hammock.device_check_meta(False)
+    theirs = nn.Linear(4, 3)
+    ours = copy.deepcopy(theirs)
+    parameters = list(ours.parameters())
+    optimizer = torch.optim.Adam(parameters, 0.1)
+    ours.to("hammock")
+    assert all(a is b for a, b in zip(ours.parameters(), parameters))
+    expected = steps(theirs, torch.optim.Adam(theirs.parameters(), 0.1), "cpu")
+    for a, b in zip(steps(ours, optimizer, "hammock"), expected):
+        torch.testing.assert_close(a, b)
+
+
+def tied():
+    model = nn.Sequential(nn.Linear(4, 4, bias=False), nn.Linear(4, 4, bias=False))
+    model[1].weight = model[0].weight
+    model[1].register_parameter("again", model[0].weight)
+    return model
+
+
+def test_tied_weights_stay_tied():
+    torch.ops.hammock.device_check_meta(False)
+    model = tied().to("hammock")
+    assert model[0].weight is model[1].weight is model[1].again
+    assert model[0].weight.device.type == "hammock"
+    theirs = copy.deepcopy(model).cpu()
+    assert theirs[0].weight is theirs[1].weight
+    ours = steps(model, torch.optim.SGD(model.parameters(), 0.01), "hammock")
+    expected = steps(theirs, torch.optim.SGD(theirs.parameters(), 0.01), "cpu")
+    torch.testing.assert_close(ours, expected)
+
+
+def test_models_move_back_with_their_gradients():
+    torch.ops.hammock.device_check_meta(False)
+    model = nn.Linear(4, 3).to("hammock")
+    weight, seen = model.weight, []
+    weight.register_hook(lambda grad: seen.append(grad.device.type))
+    weight.note = "kept"
+    loss = model(torch.ones(2, 4, device="hammock")).sum()  # alive: the history too
+    loss.backward()
+    model.cpu()
+    assert model.weight is weight and weight.note == "kept"
+    assert weight.grad.tolist() == [[2.0] * 4] * 3 and weight.grad.device.type == "cpu"
+    model(torch.ones(2, 4)).sum().backward()
+    assert weight.grad.tolist() == [[4.0] * 4] * 3 and seen == ["hammock", "cpu"]
+
+
+def test_parameters_that_cannot_move_say_so():
+    model = nn.Linear(4, 3)
+    held = weakref.ref(model.weight)
+    with pytest.raises(RuntimeError, match="Linear.weight cannot move to hammock:0"):
+        model.to("hammock")
+    assert held() is not None
+
+
+@pytest.mark.parametrize("name", RANDOM | RANDOM_BY_PYTORCH)
+def test_random_numbers_are_those_of_the_cpu(name):
+    torch.ops.hammock.device_check_meta(name in RANDOM)  # others have no meta kernel
+    def draw(a, **generator):
+        torch.manual_seed(4)
+        return (RANDOM | RANDOM_BY_PYTORCH)[name](a, **generator)
+
+    same(draw(y.to("hammock")), draw(y))
+    assert bool(hammock_torch.fallbacks()) == (name in RANDOM_BY_PYTORCH)
+    if "g" in RANDOM.get(name, draw).__code__.co_varnames:
+        ours = draw(y.to("hammock"), generator=torch.Generator("hammock").manual_seed(2))
+        same(ours, draw(y, generator=torch.Generator().manual_seed(2)))
 
 
 def test_generator():
