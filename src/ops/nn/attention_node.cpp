@@ -100,6 +100,15 @@ void InferAttention(const InferCall& c) {
 void InferBackward(const InferCall& c) {
   const Shape &query = *c.in[1], &key = *c.in[2], &value = *c.in[3];
   CheckAttention(c, query, key, value, c.in[4]);
+  const Dims rows = RowType(query).sizes();
+  Dims result = rows;
+  result.push_back(Last(value, 1));
+  const Shape &grad = *c.in[0], &log_sum = *c.in[5], &delta = *c.in[6];
+  if (grad.sizes() != result || log_sum.sizes() != rows || delta.sizes() != rows) {
+    Refuse(c, ErrorCode::kShapeMismatch, "needs grad {} and rows {}, got {}, {} and {}",
+           ToString(result), ToString(rows), grad.to_string(), log_sum.to_string(),
+           delta.to_string());
+  }
   for (const Shape* type : {&query, &key, &value}) c.out.push_back(*type);
 }
 

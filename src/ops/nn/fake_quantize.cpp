@@ -16,6 +16,16 @@ using namespace ops;  // NOLINT: the writer's kit of this folder
 
 namespace {
 
+void InferFakeQuantize(const InferCall& call) {
+  InferFloatLikeFirst(call);
+  const Dims& sizes = call.in[0]->sizes();
+  for (size_t i : {1, 2}) {
+    if (BroadcastSizes(call.op.name(), sizes, call.in[i]->sizes()) == sizes) continue;
+    Refuse(call, ErrorCode::kShapeMismatch, "{} {} does not broadcast to {}",
+           i == 1 ? "scale" : "zero_point", call.in[i]->to_string(), ToString(sizes));
+  }
+}
+
 /// Steps from zero before they are clamped.
 Tensor StepsOf(const Tensor& x, const Tensor& scale, const Tensor& zero) {
   return round(x * reciprocal(scale)) + zero;
@@ -87,7 +97,7 @@ constinit const OpDef ops::kFakeQuantize = {
         "_fake_quantize(Tensor self, Tensor scale, Tensor zero_point, int quant_min, int "
         "quant_max) -> Tensor",
     .doc = "What is left of self as integers; gradients pass where it was not clamped.",
-    .infer = InferFloatLikeFirst,
+    .infer = InferFakeQuantize,
     .keeps_layout = true,
     .expand = ExpandFakeQuantize,
     .vjp = FakeQuantizeVjp,

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "distributed/exchange.h"
 #include "hammock/config.h"
@@ -387,15 +388,25 @@ constinit const OpDef kMergedCollective = {
 
 namespace hammock {
 
-const GraphNode* FindCollective(const Graph& graph) {
+namespace {
+
+/// `seen`: bodies that have none. Many nodes may share one.
+const GraphNode* FindIn(const Graph& graph, std::set<const Graph*>& seen) {
   for (const GraphNode& node : graph.nodes()) {
     if (IsCollective(*node.op)) return &node;
     for (const Attr& attr : node.attrs) {
-      if (attr.kind() != Attr::Kind::kGraph) continue;
-      if (const GraphNode* found = FindCollective(attr.graph())) return found;
+      if (attr.kind() != Attr::Kind::kGraph || !seen.insert(&attr.graph()).second) continue;
+      if (const GraphNode* found = FindIn(attr.graph(), seen)) return found;
     }
   }
   return nullptr;
+}
+
+}  // namespace
+
+const GraphNode* FindCollective(const Graph& graph) {
+  std::set<const Graph*> seen;
+  return FindIn(graph, seen);
 }
 
 }  // namespace hammock
