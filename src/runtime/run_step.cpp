@@ -353,7 +353,9 @@ void StepExecutor::Execute(const StepPtr& step) {
     std::vector<BackendDataPtr> results;
     std::atomic<size_t> left;
   };
-  std::erase_if(results, [](const BackendDataPtr& result) { return result->IsReady(); });
+  std::erase_if(results, [](const BackendDataPtr& result) {
+    return result->IsReady() && !result->error();  // an error is looked at when all are ready
+  });
   auto flight = std::make_shared<Flight>(step, std::move(results), pending.size());
   {
     std::lock_guard lock(graph_mutex);
