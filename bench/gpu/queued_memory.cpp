@@ -2,7 +2,10 @@
 /// AdamW. A step looks up embeddings and classes, so it can fail, and queued steps begin before it
 /// is known whether those before them have; both must need one copy of weights and moments.
 ///
-///   queued_memory awaited|queued|both [BATCH SEQ STEPS LAYERS]     by default 8 1024 20 12
+///   queued_memory awaited|queued|both|check [BATCH SEQ STEPS LAYERS]     by default 8 1024 20 12
+///
+/// "check" fails where queued steps raise the peak, where the byte budget cuts a step, and where
+/// more than three graphs are compiled.
 ///
 /// The peak of a process never falls, and the first step, which makes the state, may need more than
 /// later ones. So a thread looks all the time what is in use, and `seen` is the most it has seen.
@@ -117,8 +120,10 @@ int main(int argc, char** argv) {
   std::printf("%s, %lld parameters, weights and moments %.3f GB\n", device.to_string().c_str(),
               static_cast<long long>(parameters), Gigabytes(parameters * 12));
   Watch watch(device);
+  const bool checks = mode == "check";
+  int64_t awaited_peak = 0;
   for (const char* kind : {"awaited", "queued"}) {
-    if (mode != "both" && mode != kind) continue;
+    if (mode != "both" && !checks && mode != kind) continue;
     const bool awaited = kind[0] == 'a';
     for (int i = 0; i < 3; ++i) {  // kernels are compiled, and the state is made
       train();
@@ -138,5 +143,12 @@ int main(int argc, char** argv) {
         "step\n",
         kind, Gigabytes(watch.most()), Gigabytes(memory.peak), Gigabytes(memory.reserved),
         Gigabytes(memory.in_use), time.count() / static_cast<double>(steps));
+    if (awaited) awaited_peak = memory.peak;
   }
+  if (!checks) return 0;
+  const int64_t cuts = metrics::CounterValue("TrimIrGraph").value_or(0);
+  const int64_t compiles = metrics::CounterValue("UncachedCompile").value_or(0);
+  std::printf("%lld cuts, %lld compiles\n", static_cast<long long>(cuts),
+              static_cast<long long>(compiles));
+  return cuts == 0 && compiles <= 3 && GetMemoryInfo(device).peak == awaited_peak ? 0 : 1;
 }

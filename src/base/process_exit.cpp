@@ -25,11 +25,15 @@ constinit thread_local uint32_t own_runs = 0;
 constinit thread_local uint32_t own_runs_before_exit = 0;
 constinit thread_local const Run* current_run = nullptr;
 
-// Calls that run in the lower half, calls ever begun in the upper one.
+// Bits, from the lowest: calls that run, threads in `Writing`, two flags, calls ever begun.
 constexpr uint64_t kOneCall = (uint64_t{1} << 32) + 1;
+constexpr uint64_t kOneWriter = uint64_t{1} << 16;
+constexpr uint64_t kCalls = kOneWriter - 1, kWriters = 0x3fff * kOneWriter;
+constexpr uint64_t kClosing = uint64_t{1} << 30;  // for whoever has not written in place
+constexpr uint64_t kClosed = uint64_t{1} << 31;   // for all
 constinit std::atomic<uint64_t> library_calls{uint64_t{1} << 32};
-constinit thread_local uint32_t own_library_calls = 0;
-constinit std::atomic<bool> libraries_closed{false};
+constinit thread_local uint64_t own_library_calls = 0;
+constinit thread_local int own_writers = 0;  // nested ones too
 
 TimePoint AfterBegin(std::chrono::milliseconds delay) {
   int64_t begin = began_at.load(std::memory_order_acquire);
@@ -38,11 +42,13 @@ TimePoint AfterBegin(std::chrono::milliseconds delay) {
 }
 
 /// Calls that have begun are waited for without a limit: they end soon, most of them cancelled, and
-/// crash if the library is gone.
+/// crash if the library is gone. Runs that write in place need more of them.
 void CloseLibraries() {
-  libraries_closed.store(true, std::memory_order_seq_cst);
-  PollUntil(TimePoint::max(),
-            [] { return static_cast<uint32_t>(library_calls.load()) == own_library_calls; });
+  library_calls.fetch_or(kClosing);
+  if (own_writers > 0) library_calls.fetch_sub(kOneWriter);  // this thread writes no more
+  PollUntil(Limit() + kWriting, [] { return (library_calls.load() & kWriters) == 0; });
+  library_calls.fetch_or(kClosed);
+  PollUntil(TimePoint::max(), [] { return (library_calls.load() & kCalls) == own_library_calls; });
 }
 
 void AtExit(int code, void*) {
@@ -66,7 +72,14 @@ void AtExit(int code, void*) {
 void AfterFork() {
   all_runs.store(own_runs);
   runs_before_exit.store(own_runs_before_exit);
-  library_calls.store((uint64_t{1} << 32) + own_library_calls);
+  const uint64_t writers = own_writers > 0 ? kOneWriter : 0;
+  library_calls.store((uint64_t{1} << 32) + writers + own_library_calls);
+}
+
+/// Ends the process at once, its output whole.
+[[noreturn]] void EndNow() {
+  fcloseall();
+  _exit(status.load());
 }
 
 struct AtThreadEnd {
@@ -83,9 +96,7 @@ struct AtThreadEnd {
 /// All handlers and destructors of static objects have run; the next thing to go are libraries. A
 /// run that could not be stopped must not see that.
 [[gnu::destructor]] void LeaveRuns() {
-  if (all_runs.load() == own_runs) return;
-  fcloseall();
-  _exit(status.load());
+  if (all_runs.load() != own_runs) EndNow();
 }
 
 }  // namespace
@@ -163,7 +174,7 @@ void GuardFirstCalls() {
     uint64_t seen = 0;
     for (int i = 0; i < kYoung / kPause && !Begun(); ++i) {
       uint64_t calls = library_calls.load();
-      if (std::exchange(seen, calls) != calls || static_cast<uint32_t>(calls) != 0) {
+      if (std::exchange(seen, calls) != calls || (calls & kCalls) != 0) {
         on_exit(AtExit, nullptr);
       }
       std::this_thread::sleep_for(kPause);
@@ -173,12 +184,33 @@ void GuardFirstCalls() {
 
 }  // namespace
 
+Writing::Writing() {
+  if (own_writers++ > 0) return;
+  uint64_t before = library_calls.load();
+  do {
+    if (before & kClosing) [[unlikely]] {
+      --own_writers;
+      throw Cancelled();
+    }
+  } while (!library_calls.compare_exchange_weak(before, before + kOneWriter));
+}
+
+Writing::~Writing() {
+  if (--own_writers == 0) library_calls.fetch_sub(kOneWriter);
+}
+
 LibraryCall::LibraryCall() {
-  if (library_calls.fetch_add(kOneCall) >> 32 == 1) GuardFirstCalls();
+  const uint64_t before = library_calls.fetch_add(kOneCall);
+  if (before >> 32 == 1) GuardFirstCalls();
   ++own_library_calls;
-  if (!Closed()) return;
+  if (!(before & (kClosing | kClosed))) [[likely]]
+    return;
+  const bool is_needed = (before & kWriters) != 0;
+  if (is_needed && !(before & kClosed)) return;
   --own_library_calls;
   library_calls.fetch_sub(1);
+  // An overwritten value could not be put back.
+  if (is_needed && !ends_process) EndNow();
   throw Cancelled();
 }
 
@@ -187,6 +219,6 @@ LibraryCall::~LibraryCall() {
   library_calls.fetch_sub(1);
 }
 
-bool LibraryCall::Closed() { return libraries_closed.load(std::memory_order_seq_cst); }
+bool LibraryCall::Closed() { return library_calls.load() & (kClosing | kClosed); }
 
 }  // namespace hammock::process_exit

@@ -7,9 +7,11 @@
 /// registers it again whenever a thread that used the library loses its thread_local objects: if
 /// that is due to exit(), the handler runs before all others. In the first seconds of a process a
 /// thread registers it too. It gives queued and running work kGrace to finish, then cancels what
-/// can be cancelled without loss, and after kLimit at the latest lets the other handlers go on.
-/// From then on nothing calls oneDNN. Everything else still works, on the thread that asks for it,
-/// so that destructors of static objects, and threads that these wait for, may use tensors.
+/// can be cancelled without loss, and after kLimit at the latest lets the other handlers go on;
+/// runs that have overwritten something, and can be neither completed without oneDNN nor undone,
+/// have kWriting more. From then on nothing calls oneDNN. Everything else still works, on the
+/// thread that asks for it, so that destructors of static objects, and threads that these wait for,
+/// may use tensors.
 
 #include <atomic>
 #include <chrono>
@@ -22,6 +24,7 @@ namespace hammock::process_exit {
 using TimePoint = std::chrono::steady_clock::time_point;
 inline constexpr std::chrono::milliseconds kGrace{1500};
 inline constexpr std::chrono::milliseconds kLimit{2000};
+inline constexpr std::chrono::milliseconds kWriting{30000};
 
 /// The parts of the library that have something to end, in their order.
 enum class Stage { kKernelCompiles, kClosures, kSteps, kSavedSteps, kProfile, kCount };
@@ -84,6 +87,17 @@ class Run {
   const bool before_exit_;
 };
 
+/// A part of a run that overwrites what it would need to begin anew: libraries stay open for it.
+/// Its constructor throws Cancelled where they are closed, or are about to be. If it takes longer
+/// than kWriting at exit, its next library call ends the process.
+class Writing {
+ public:
+  Writing();
+  ~Writing();
+  Writing(const Writing&) = delete;
+  Writing& operator=(const Writing&) = delete;
+};
+
 /// A call into a library whose static objects are destroyed at exit. Its constructor throws
 /// Cancelled where that may have happened.
 class LibraryCall {
@@ -93,7 +107,7 @@ class LibraryCall {
   LibraryCall(const LibraryCall&) = delete;
   LibraryCall& operator=(const LibraryCall&) = delete;
 
-  /// Whether no more calls are allowed.
+  /// Whether no more calls are allowed, but for runs that write in place.
   static bool Closed();
 };
 

@@ -99,8 +99,16 @@ void DyingArguments::Add(size_t i, Node* node, const BackendDataPtr& slot, uint3
   if (!dies && may_wait_) held_.push_back({i, node, slot.get(), references});
 }
 
+/// How many of the arguments in question the step makes.
+size_t DyingArguments::MadeBy(const Step& step) const {
+  return static_cast<size_t>(
+      std::ranges::count_if(step.placeholders, [&](const lazy::BackendData* made) {
+        return std::ranges::binary_search(held_, made, {}, &Held::data);
+      }));
+}
+
 /// Nothing if it neither reads nor makes one of them.
-std::optional<DyingArguments::Share> DyingArguments::ShareOf(const Step& reader) const {
+std::optional<DyingArguments::Share> DyingArguments::ShareOf(const Step& reader, bool makes) const {
   Share share{nullptr, std::vector<long>(held_.size()), {}};
   bool reads = false;
   for (const BackendDataPtr& argument : reader.arguments) {
@@ -111,10 +119,6 @@ std::optional<DyingArguments::Share> DyingArguments::ShareOf(const Step& reader)
   }
   if (reads) share.result = ResultOf(reader);
   // The step comes behind the one that makes its argument anyway.
-  auto is_held = [&](const lazy::BackendData* made) {
-    return std::ranges::binary_search(held_, made, {}, &Held::data);
-  };
-  const bool makes = std::ranges::any_of(reader.placeholders, is_held);
   if (!share.result && (reads || !makes)) return std::nullopt;
   const uint32_t epoch = CountDropped(reader.output_nodes, reader.recipe.get());
   for (const Held& held : held_) {
@@ -131,9 +135,15 @@ void DyingArguments::AddReaders(std::span<const Node* const> remembered) {
   if (held_.empty()) return;
   std::ranges::sort(held_, {}, &Held::data);
   std::vector<Share> shares;
-  for (const Step* reader : step_.compiled->device->flights) {
-    if (std::optional<Share> share = ShareOf(*reader)) shares.push_back(std::move(*share));
+  size_t made = 0;
+  // Latest first: a step reads nothing that a later one makes.
+  const std::vector<Step*>& flights = step_.compiled->device->flights;
+  for (auto at = flights.rbegin(); at != flights.rend() && made < held_.size(); ++at) {
+    const size_t makes = MadeBy(**at);
+    made += makes;
+    if (std::optional<Share> share = ShareOf(**at, makes > 0)) shares.push_back(std::move(*share));
   }
+  std::ranges::reverse(shares);
   std::vector<bool> is_needed(shares.size());
   for (size_t i = 0; i < held_.size(); ++i) {
     const Held& held = held_[i];

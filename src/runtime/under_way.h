@@ -56,7 +56,8 @@ class DyingArguments {
     uint32_t references;
   };
   struct Share;
-  std::optional<Share> ShareOf(const Step& reader) const;
+  size_t MadeBy(const Step& step) const;
+  std::optional<Share> ShareOf(const Step& reader, bool makes) const;
 
   Step& step_;
   const bool may_wait_;     // there are readers, and the backend keeps what is donated

@@ -1,7 +1,10 @@
 /// Records ops of one kind on the null backend, whose results are dropped: what recording costs.
-///   record_program OPS REPEATS grad|sum|slice|select|counted|uncounted|training
+///   record_program OPS REPEATS grad|sum|slice|select|counted|uncounted|training|awaited|queued|
+///     without_step
 /// In mode "training" a repeat is one whole training step of a small transformer, sync included,
-/// which records about 1000 ops; OPS is not looked at. Modes "counted" and "uncounted" record the
+/// which records about 1000 ops; OPS is not looked at. Modes "awaited" and "queued" do so on the
+/// CUDA backend without a GPU, whose steps end later, and wait for each step or for none;
+/// "without_step" has no `step` around the loop's body. Modes "counted" and "uncounted" record the
 /// same ops, in a `step` whose memory is counted, and outside of steps without any budget.
 
 #include <hammock/hammock.h>
@@ -50,18 +53,25 @@ struct Net : nn::Module {
   nn::Linear head = register_module("head", nn::Linear(kWidth, kVocab));
 };
 
-void Train(int repeats) {
+void Train(int repeats, const std::string& mode) {
   Net net;
   optim::AdamW optimizer(net.parameters());
   Tensor x = randint(0, kVocab, {kBatch, kLength}), y = randint(0, kVocab, {kBatch, kLength});
+  auto body = [&] {
+    optimizer.zero_grad();
+    AutocastGuard autocast(bf16);
+    cross_entropy(net.forward(x).flatten(0, 1), y.flatten()).backward();
+    optimizer.step();
+  };
   for (int i = 0; i < repeats; ++i) {
-    step([&] {
-      optimizer.zero_grad();
-      AutocastGuard autocast(bf16);
-      cross_entropy(net.forward(x).flatten(0, 1), y.flatten()).backward();
-      optimizer.step();
-    });
+    if (mode == "without_step") {
+      body();
+      continue;
+    }
+    step(body);
+    if (mode == "awaited") wait_device_ops();
   }
+  mark_step(true);
 }
 
 void Record(const std::string& mode, int ops) {
@@ -87,14 +97,17 @@ void Record(const std::string& mode, int ops) {
 }  // namespace
 
 int main(int, char** argv) {
-  config::Set("device", "null");
   int ops = std::atoi(argv[1]), repeats = std::atoi(argv[2]);
   std::string mode = argv[3];
+  const bool on_cuda = mode == "awaited" || mode == "queued" || mode == "without_step";
+  const bool trains = on_cuda || mode == "training";
+  config::Set("cuda.emulate", "none");
+  config::Set("device", on_cuda ? "cuda" : "null");
   // A training step is that of a program, which computes its initial state before the first one.
-  if (mode != "training") config::Set("trim_graph_size", "0");
+  if (!trains) config::Set("trim_graph_size", "0");
   if (mode == "uncounted") config::Set("trim_graph_bytes", "0");
-  if (mode == "training") Train(repeats);
-  for (int i = 0; i < repeats && mode != "training"; ++i) Record(mode, ops);
+  if (trains) Train(repeats, mode);
+  for (int i = 0; i < repeats && !trains; ++i) Record(mode, ops);
   std::printf("%ld ops recorded\n",
               static_cast<long>(metrics::CounterValue("TracedOps").value_or(0)));
 }

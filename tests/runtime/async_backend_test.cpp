@@ -57,6 +57,41 @@ TEST_F(AsynchronousBackend, BarriersWaitForAsynchronousResults) {
   EXPECT_TENSOR_EQ(w, {4, 4}, {2});
 }
 
+/// A backend whose first result fails before the others are ready.
+class FailsAtOnce : public HostBackend {
+ public:
+  using HostBackend::HostBackend;
+  std::vector<BackendDataPtr> ExecuteComputation(lazy::ComputationPtr computation,
+                                                 std::span<const BackendDataPtr> arguments,
+                                                 const lazy::BackendDevice& device,
+                                                 const lazy::RunContext& run) const override {
+    auto results = HostBackend::ExecuteComputation(computation, arguments, device, run);
+    if (fails) {
+      results[0]->SetError(std::make_shared<DeviceError>(ErrorCode::kDevice, "failed at once"));
+    }
+    return results;
+  }
+  bool fails = false;
+};
+
+TEST_F(AsynchronousBackend, AResultThatFailsBeforeTheOthersAreReadyFailsTheStep) {
+  static auto& backend = *new FailsAtOnce("at_once", 1, true);  // lives as long as its devices
+  Registered registered(backend);
+  Tensor x = ones({2}, f32, "at_once") + 0.0f;
+  mark_step(true);
+  backend.Hold();
+  backend.fails = true;
+  Tensor y = x + 1.0f, z = x * 3.0f;
+  mark_step();
+  backend.fails = false;
+  backend.Release();
+  EXPECT_CODE(wait_device_ops({Device("at_once")}), ErrorCode::kDevice, "failed at once");
+  Lazy().ClearErrors(y);
+  Lazy().ClearErrors(z);
+  EXPECT_TENSOR_EQ(y, {2, 2}, {2});
+  EXPECT_TENSOR_EQ(z, {3, 3}, {2});
+}
+
 TEST_F(AsynchronousBackend, AsynchronousErrorsBelongToTheirValues) {
   HostBackend& backend = MakeBackend("failing", 1, true);
   Registered registered(backend);

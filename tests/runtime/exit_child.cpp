@@ -9,12 +9,15 @@
 #include <hammock/lazy/backend_interface.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <map>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <thread>
 
 #ifdef HAMMOCK_EXIT_BACKENDS  // linked with hidden parts of the library
@@ -31,7 +34,7 @@ namespace {
 constexpr int kCode = 3;
 constexpr int kLines = 2000;
 
-Tensor computed, recorded;
+Tensor computed, recorded, written;
 
 /// Uses tensors when the process ends: one that is there, and one that is yet to be computed.
 struct ReadsAtTheEnd {
@@ -39,6 +42,12 @@ struct ReadsAtTheEnd {
   ~ReadsAtTheEnd() {
     if (!computed.defined()) return;
     bool right = computed[3].item<float>() == 42 && recorded[5][7].item<float>() == 96;
+    Tensor updated = computed.clone();
+    step([&] { updated.add_(1.0f); });
+    right &= updated[3].item<float>() == 43;
+    // A thread_local object goes before the library's handler runs, and would wait for the step.
+    const bool is_last = std::string_view(name) == "static";
+    if (is_last && written.defined()) right &= written[3][5].item<float>() == 1;
     std::printf("%s %s\n", name, right ? "right" : "wrong");
   }
 };
@@ -57,6 +66,10 @@ struct SaysHowLong {
 SaysHowLong wait_of_exit;
 
 thread_local ReadsAtTheEnd of_thread{"thread_local"};
+
+double Now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
 
 Tensor Recorded(int64_t n) { return matmul(full({n, 96}, 0.5f), full({96, n}, 2.0f)); }
 
@@ -140,6 +153,74 @@ void Long() {
   Tensor x = randn({1500, 1500}), y = x;
   for (int i = 0; i < 20000; ++i) y = matmul(y, x) * 1e-3f;
   sync_multi({y});
+}
+
+std::atomic<bool> has_begun{false};
+
+/// A step that updates a tensor first and then multiplies matrices for some four seconds.
+void LongInPlace() {
+  Tensor x = randn({2048, 2048});
+  auto multiply = [&x](Tensor y, int times) {
+    for (int i = 0; i < times; ++i) y = matmul(y, x) * 1e-2f;
+    return y;
+  };
+  double took = 1;
+  for (int i = 0; i < 4; ++i) {
+    const double start = Now();
+    multiply(x, 2).host();
+    took = std::min(took, Now() - start);
+  }
+  written = zeros({2048, 2048});
+  sync_multi({written});
+  const int times = static_cast<int>(2 * 4 / took);
+  Tensor last;
+  step([&] { last = multiply(written.add_(1.0f), times).sum(); });
+  has_begun = true;
+  has_begun.notify_all();
+  std::this_thread::sleep_for(std::chrono::hours(1));
+}
+
+struct Block : nn::Module {
+  Block() : Module("Block") {}
+  Tensor forward(const Tensor& x) {
+    Tensor qkv = attend(norm_1(x)).reshape({x.size(0), x.size(1), 3, 4, kWidth / 4});
+    auto part = [&](int64_t i) { return qkv.select(2, i).transpose(1, 2); };
+    Tensor y = scaled_dot_product_attention(part(0), part(1), part(2), {}, 0, true);
+    Tensor r = x + project(y.transpose(1, 2).reshape(x.sizes()));
+    return r + down(gelu(up(norm_2(r))));
+  }
+  static constexpr int64_t kWidth = 128;
+  nn::LayerNorm norm_1 = register_module("norm_1", nn::LayerNorm(kWidth));
+  nn::LayerNorm norm_2 = register_module("norm_2", nn::LayerNorm(kWidth));
+  nn::Linear attend = register_module("attend", nn::Linear(kWidth, 3 * kWidth));
+  nn::Linear project = register_module("project", nn::Linear(kWidth, kWidth));
+  nn::Linear up = register_module("up", nn::Linear(kWidth, 4 * kWidth));
+  nn::Linear down = register_module("down", nn::Linear(4 * kWidth, kWidth));
+};
+
+/// Training steps of a small GPT-2 by the thread that ends the process, which waits for none: they
+/// are queued and run then.
+void Gpt2() {
+  constexpr int64_t kBatch = 8, kLength = 128, kVocab = 1000;
+  nn::Embedding words(kVocab, Block::kWidth), positions(kLength, Block::kWidth);
+  Block first, second;
+  nn::Linear head(Block::kWidth, kVocab);
+  std::vector<Tensor> parameters;
+  for (const auto& some : {words->parameters(), positions->parameters(), first.parameters(),
+                           second.parameters(), head->parameters()}) {
+    parameters.insert(parameters.end(), some.begin(), some.end());
+  }
+  optim::AdamW optimizer(parameters, {.lr = 3e-4});
+  Tensor x = randint(0, kVocab, {kBatch, kLength}), y = randint(0, kVocab, {kBatch, kLength});
+  for (int i = 0; i < 8; ++i) {
+    step([&] {
+      AutocastGuard autocast(bf16);
+      optimizer.zero_grad();
+      Tensor hidden = second.forward(first.forward(words(x) + positions(arange(kLength))));
+      cross_entropy(head(hidden).flatten(0, 1), y.flatten()).backward();
+      optimizer.step();
+    });
+  }
 }
 
 std::string device_name;  // that "on:" and "new:" name
@@ -252,6 +333,13 @@ void PrintLines() {
   for (int i = 0; i < kLines; ++i) std::printf("line %d\n", i);
 }
 
+/// The process is about to end in a way that destroys nothing: the parent measures how fast.
+void PrintLinesAndTheTime() {
+  PrintLines();
+  std::printf("left at %.6f\n", Now());
+  std::fflush(stdout);
+}
+
 /// The process is about to end in a way that destroys static objects.
 void PrintLinesAndLookAtTheClock() {
   PrintLines();
@@ -272,13 +360,11 @@ int Return() {
   return kCode;
 }
 int QuickExit() {
-  PrintLines();
-  std::fflush(stdout);
+  PrintLinesAndTheTime();
   std::quick_exit(kCode);
 }
 int ImmediateExit() {
-  PrintLines();
-  std::fflush(stdout);
+  PrintLinesAndTheTime();
   _exit(kCode);
 }
 int ExitInNewThread() {
@@ -317,6 +403,8 @@ int main(int argc, char** argv) {
                                                    {"reference", OnReference},
                                                    {"stuck", Stuck},
                                                    {"long", Long},
+                                                   {"long_in_place", LongInPlace},
+                                                   {"gpt2", Gpt2},
                                                    {"throwing_backend", ThrowingBackend}};
   const std::map<std::string, int (*)()> ways = {{"return", Return},
                                                  {"exit",
@@ -349,6 +437,16 @@ int main(int argc, char** argv) {
     recorded[5][7].item();
   }
   recorded = Recorded(72);
+  if (work == Gpt2) {
+    work();
+    return ways.at(argv[2])();
+  }
+  if (work == LongInPlace) {
+    std::thread(work).detach();
+    has_begun.wait(false);
+    std::this_thread::sleep_for(std::chrono::microseconds(std::atoi(argv[3])));
+    return ways.at(argv[2])();
+  }
   for (int i = 0; i < 2; ++i) std::thread(work).detach();
   std::this_thread::sleep_until(end);
   return ways.at(argv[2])();

@@ -55,6 +55,16 @@ TEST(Exit, DoesNotWaitForACustomCallThatIsStuck) {
 
 TEST(Exit, CancelsAStepThatTakesLong) { CheckExit(HAMMOCK_EXIT_CHILD, "long", "return", 3000000); }
 
+TEST(Exit, AwaitsAStepThatHasBegunToWriteInPlace) {
+  CheckExit(HAMMOCK_EXIT_CHILD, "long_in_place", "return", 300000, {}, /*most_seconds=*/20);
+}
+
+TEST(Exit, IsCleanWhileAStepOfGpt2Runs) {
+  for (const char* way : {"return", "exit", "immediate_exit"}) {
+    CheckExit(HAMMOCK_EXIT_CHILD, "gpt2", way, 0);
+  }
+}
+
 TEST(Exit, SurvivesABackendThatFailsToEnd) {
   ChildResult result = RunChild({HAMMOCK_EXIT_CHILD, "throwing_backend", "return", "300000"}, 60);
   EXPECT_EQ(result.signal, 0);

@@ -59,6 +59,10 @@ class WriteUnits : public ::testing::TestWithParam<std::string> {
   Tensor Picked(const Tensor& x, bool bad) {
     return index_select(x, 0, tensor(std::vector<int64_t>{bad ? 1000000 : 0}));
   }
+  /// Whether the device keeps a limit of memory.
+  bool LimitsMemory() const {
+    return TextOf([&] { SetMemoryLimit(Device(device_), 0); }).empty();
+  }
   std::string device_;
 };
 
@@ -492,6 +496,7 @@ TEST_P(WriteUnits, TheLearningRateIsThatOfTheSchedule) {
 }
 
 TEST_P(WriteUnits, OutOfMemoryLosesNothing) {
+  if (!LimitsMemory()) GTEST_SKIP() << "it keeps no limit";
   Tensor w = ones({4}), m = zeros({4});
   mark_step(true);
   int64_t in_use = GetMemoryInfo(Device(device_)).in_use;
@@ -549,10 +554,9 @@ TEST_P(WriteUnits, ABarrierOfAnotherThreadChangesNoTensors) {
   std::vector<Tensor> tensors;
   for (int i = 0; i < 100; ++i) tensors.push_back(zeros({4}));
   mark_step(true);
-  std::atomic<bool> over{false};
   std::atomic<int> heard{0};
-  std::thread other([&] {
-    while (!over) heard += !TextOf([] { wait_device_ops(); }).empty();
+  std::jthread other([&](const std::stop_token& stop) {
+    while (!stop.stop_requested()) heard += !TextOf([] { wait_device_ops(); }).empty();
   });
   for (int i = 0; i < 100; ++i) {
     step([&] {
@@ -565,7 +569,7 @@ TEST_P(WriteUnits, ABarrierOfAnotherThreadChangesNoTensors) {
       for (Tensor& tensor : tensors) tensor.add_(1.0);
     });
   }
-  over = true;
+  other.request_stop();
   other.join();
   EXPECT_EQ(heard, 0);
   for (const Tensor& tensor : tensors) EXPECT_EQ(FloatsOf(tensor), Floats(4, 100));
@@ -593,6 +597,7 @@ TEST_P(WriteUnits, AnotherThreadsStepsDoNotRaiseIt) {
 }
 
 TEST_P(WriteUnits, WritesAreInPlaceAlsoInQueuedSteps) {
+  if (!LimitsMemory()) GTEST_SKIP() << "it keeps no limit";
   if (device_ == "reference") GTEST_SKIP() << "it computes every value in memory of its own";
   constexpr int64_t kSize = 1 << 20;
   Tensor w = ones({kSize}), m = zeros({kSize});
@@ -621,6 +626,7 @@ TEST_P(WriteUnits, WritesAreInPlaceAlsoInQueuedSteps) {
 
 /// A cache of a text: each step looks a row up, writes it at a position of its own and reads all.
 TEST_P(WriteUnits, ASliceIsWrittenInPlaceBehindALookup) {
+  if (!LimitsMemory()) GTEST_SKIP() << "it keeps no limit";
   if (device_ == "reference") GTEST_SKIP() << "it computes every value in memory of its own";
   constexpr int64_t kRows = 64, kWidth = 1 << 14;
   Tensor table = ones({4, kWidth}), cache = zeros({kRows, kWidth});
@@ -641,7 +647,7 @@ TEST_P(WriteUnits, ASliceIsWrittenInPlaceBehindALookup) {
   for (int i = 3; i < 20; ++i) {
     write(i, i % 4);
     // In a queue of the CPU the sum of the step before still refers to the cache.
-    if (device_ == "cpu") wait_device_ops();
+    if (device_.starts_with("cpu")) wait_device_ops();
   }
   wait_device_ops();
   Floats expected(kRows);
@@ -857,6 +863,103 @@ TEST_P(WriteUnits, AScalerForgetsWhatAFailedStepUnscaled) {
     scaler.update();
   });
   EXPECT_EQ(FloatsOf(w), Floats(4, 0));
+}
+
+// ---- What the error says, and who has it
+
+TEST_P(WriteUnits, TheErrorCountsTheStepsThatAreUndone) {
+  Tensor w = ones({100000});
+  mark_step(true);
+  std::optional<Gate> gate;
+  if (device_ == "reference") gate.emplace();  // all are queued
+  std::string text = TextOf([&] {
+    for (int i = 0; i < 4; ++i) {
+      step([&] { w.add_(i == 1 ? Picked(w, true) : ones({1})); });
+    }
+    if (gate) gate->Open();
+    wait_device_ops();
+  });
+  const bool one = text.find("the step is undone") != std::string::npos;
+  const bool some = text.find("2 steps are undone") != std::string::npos ||
+                    text.find("3 steps are undone") != std::string::npos;
+  EXPECT_TRUE(one || some) << text;
+  if (device_ == "reference") {
+    EXPECT_NE(text.find("3 steps are undone"), std::string::npos) << text;
+  }
+  EXPECT_EQ(w[7].item<float>(), 2);
+}
+
+TEST_P(WriteUnits, ThePositionOfRandomNumbersIsNotUsedAgain) {
+  manual_seed(7);
+  std::vector<Floats> undisturbed;
+  for (int i = 0; i < 3; ++i) undisturbed.push_back(FloatsOf(rand({8})));
+  manual_seed(7);
+  Tensor w = zeros({8});
+  mark_step(true);
+  EXPECT_EQ(FloatsOf(rand({8})), undisturbed[0]);
+  step([&] { w.add_(rand({8}) + Picked(w, true)); });
+  EXPECT_NE(Raised(), "");
+  step([&] { w.add_(rand({8})); });
+  EXPECT_EQ(FloatsOf(w), undisturbed[2]) << "as after a step that has succeeded";
+}
+
+/// A handle is the program's own: what it was assigned is not undone, and has the error.
+TEST_P(WriteUnits, AnAssignedHandleHasTheErrorOfAFailedStep) {
+  Tensor w = ones({4}), m = zeros({4});
+  mark_step(true);
+  step([&] {
+    m.add_(1.0f);
+    w = w - Picked(w, true);
+    m.add_(w);
+  });
+  EXPECT_NE(Raised(), "");
+  EXPECT_EQ(FloatsOf(m), Floats(4, 0));
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_NE(TextOf([&] { w.host(); }).find("index_select"), std::string::npos);
+  }
+  w = full({4}, 3.0f);
+  step([&] { m.add_(w); });
+  EXPECT_EQ(FloatsOf(m), Floats(4, 3));
+}
+
+TEST_P(WriteUnits, AStepOnTwoDevicesIsUndoneOnBoth) {
+  const std::string second = device_ == "reference" ? "cpu" : "reference";
+  for (bool second_fails : {false, true}) {
+    Tensor here = ones({4}), there = full({4}, 5.0f, f32, second);
+    mark_step(true);
+    wait_device_ops();
+    step([&] {
+      Tensor bad_here = Picked(here, !second_fails);
+      Tensor index = full({1}, second_fails ? 1000000 : 0, i64, second);
+      Tensor bad_there = index_select(there, 0, index);
+      here.add_(bad_here);
+      there.add_(bad_there);
+    });
+    EXPECT_NE(TextOf([&] { wait_device_ops(); }), "");
+    EXPECT_EQ(FloatsOf(here), Floats(4, 1)) << second_fails;
+    EXPECT_EQ(FloatsOf(there), Floats(4, 5)) << second_fails;
+    step([&] {
+      here.add_(1.0f);
+      there.add_(1.0f);
+    });
+    EXPECT_EQ(FloatsOf(here), Floats(4, 2));
+    EXPECT_EQ(FloatsOf(there), Floats(4, 6));
+  }
+}
+
+TEST_P(WriteUnits, AStepWithASegmentOfTheFallbackDeviceIsUndone) {
+  config::Override forced("force_fallback", "tanh");
+  Tensor w = ones({4}), m = zeros({4});
+  mark_step(true);
+  step([&] {
+    m.add_(tanh(w));
+    w.sub_(Picked(tanh(m), true));
+  });
+  EXPECT_NE(Raised(), "");
+  EXPECT_EQ(FloatsOf(w), Floats(4, 1));
+  EXPECT_EQ(FloatsOf(m), Floats(4, 0));
+  step([&] { m.add_(tanh(w)); });
+  EXPECT_FLOAT_EQ(FloatsOf(m)[3], 0.76159416f);
 }
 
 }  // namespace

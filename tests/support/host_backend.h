@@ -165,6 +165,11 @@ class HostBackend : public lazy::BackendImplInterface {
     return results;
   }
   bool IsAsynchronous() const override { return asynchronous_; }
+  /// Waits for what it was asked, unless it is held.
+  void Hurry(const lazy::BackendDevice&) const override {
+    std::unique_lock lock(mutex_);
+    idle_.wait(lock, [&] { return held_ || (waiting_.empty() && !busy_); });
+  }
   bool KeepsDonatedOnFailure() const override { return keeps_donated; }
 
   lazy::Capability QueryCapability(const Graph& graph, NodeId node,
@@ -274,7 +279,10 @@ class HostBackend : public lazy::BackendImplInterface {
     } catch (const Error& raised) {
       error = raised.Clone();
     }
-    for (const auto& result : results) error ? result->SetError(error) : result->SetReady();
+    for (const auto& result : results) {
+      if (result->IsReady()) continue;  // failed by the test
+      error ? result->SetError(error) : result->SetReady();
+    }
   }
 
   void Work() {
@@ -284,10 +292,13 @@ class HostBackend : public lazy::BackendImplInterface {
       if (waiting_.empty()) return;
       auto task = std::move(waiting_.front());
       waiting_.pop_front();
+      busy_ = true;
       lock.unlock();
       task();
       task = nullptr;
       lock.lock();
+      busy_ = false;
+      idle_.notify_all();
     }
   }
 
@@ -297,9 +308,9 @@ class HostBackend : public lazy::BackendImplInterface {
   std::atomic<int64_t> default_ordinal_{0};
   mutable std::atomic<LocationId> location_{0};
   mutable std::mutex mutex_;
-  mutable std::condition_variable wake_;
+  mutable std::condition_variable wake_, idle_;
   mutable std::deque<std::function<void()>> waiting_;
-  bool held_ = false;
+  bool held_ = false, busy_ = false;
   bool stopping_ = false;
   mutable std::vector<std::vector<bool>> donations_;
   mutable std::vector<std::string> graphs_;

@@ -58,7 +58,7 @@ void TrainOnImages() {
   Tensor labels = randint(0, 10, {4});
   sync_multi({labels});
   // A convolution of a new shape is a kernel that the library generates.
-  TrainAtAnySize("images", parameters, 24, 80, 8, [&](int64_t height, int64_t width) {
+  TrainAtAnySize("images", parameters, 24, 80, 5, [&](int64_t height, int64_t width) {
     Tensor x = relu(first(randn({4, 3, height, width})));
     x = relu(second(max_pool2d(x, {2, 2})));
     return cross_entropy(head(adaptive_avg_pool2d(x, {1, 1}).flatten(1)), labels);
@@ -70,7 +70,7 @@ void TrainOnSequences() {
   nn::GRU decoder({.input_size = 16, .hidden_size = 16, .batch_first = true});
   std::vector<Tensor> parameters = encoder->parameters();
   for (const Tensor& parameter : decoder->parameters()) parameters.push_back(parameter);
-  TrainAtAnySize("sequences", parameters, 3, 50, 6, [&](int64_t from, int64_t to) {
+  TrainAtAnySize("sequences", parameters, 3, 50, 4.5, [&](int64_t from, int64_t to) {
     auto [all, state] = encoder(randn({4, from, 16}));
     Tensor y = randn({4, to, 16});
     auto [out, last] = decoder(y, std::get<0>(state));

@@ -331,9 +331,12 @@ void Program::Run(std::span<char* const> inputs, std::span<char* const> outputs,
   const size_t in_place = FirstWriteInPlace(taken);
   if (profile) [[unlikely]] {
     const bool any = in_place < commands_.size();
+    std::optional<process_exit::Writing> writing;
+    if (any && calls_libraries_) writing.emplace();
     ThreadPool::Cancellable cancellable(any ? nullptr : ThreadPool::Cancellable::Flag());
     return RunProfiled(buffers, arena, in_place, *profile);
   }
+  std::optional<process_exit::Writing> writing;
   std::optional<RunningCollectives> collectives;
   if (!overlap_.empty()) [[unlikely]]
     collectives.emplace();
@@ -344,6 +347,7 @@ void Program::Run(std::span<char* const> inputs, std::span<char* const> outputs,
     if (end > in_place) {
       cancel = nullptr;
       if (collectives) collectives->AwaitAll();  // what can fail does so before
+      if (calls_libraries_ && !writing) writing.emplace();
     }
     ThreadPool::Cancellable cancellable(cancel);
     std::optional<metrics::ScopedTimer> timer;

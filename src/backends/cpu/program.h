@@ -10,6 +10,7 @@
 
 #include "backends/common/target_programs.h"
 #include "backends/cpu/prepared_command.h"
+#include "base/process_exit.h"
 #include "compiler/passes/pass.h"
 #include "compiler/sizes/sized_schedule.h"
 #include "hammock/compiler/donation_plan.h"
@@ -151,6 +152,7 @@ class Program {
   std::shared_ptr<const Facts> facts_;
   std::vector<std::shared_ptr<const PreparedCommand>> commands_;
   std::vector<int> workers_;  // by command: threads that run a kernel at once
+  const bool calls_libraries_ = !process_exit::LibraryCall::Closed();  // perhaps
   compiler::MemoryPlan plan_;
   std::vector<Weight> weights_;
   std::vector<WeightCast> weight_casts_;
