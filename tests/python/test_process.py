@@ -13,9 +13,13 @@ import pytest
 import hammock as hm
 
 
-def run(code, *, input=None, env=None, timeout=120):
-    done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=timeout,
-                          input=input, env={**os.environ, **(env or {})})
+def run(code, *, input=None, env=None, timeout=120, file=None):
+    """Runs a program, as the text of a command or as a file."""
+    code = textwrap.dedent(code)
+    if file is not None:
+        file.write_text(code)
+    done = subprocess.run([sys.executable, *(["-c", code] if file is None else [str(file)])], capture_output=True, text=True,
+                          timeout=timeout, input=input, env={**os.environ, **(env or {})})
     return done.returncode, done.stdout, done.stderr
 
 
@@ -407,3 +411,76 @@ def test_other_threads_run_during_a_wait(wait):
     """)
     took, longest = map(float, out.split("\n")[-2].split())
     assert code == 0 and took > 0.03 and longest < took / 2, (code, out, err)
+
+
+DELEGATE = """
+        class Sleeps:
+            def preprocess(program, spec):
+                return {method: "" for method in spec}
+
+            def compile(self, processed, spec):
+                return processed
+
+            def execute(self, handle, inputs):
+                time.sleep(0.3)
+                return [inputs[0]]
+
+        hm.jit.register_backend("sleeps", Sleeps)
+        y = hm.jit.to_backend("sleeps", hm.jit.trace(lambda x: x + 1, y))(y)
+"""
+
+
+@pytest.mark.parametrize("ending", ["", "sys.exit(0)", "del y", "threading.Thread(target=lambda: y.sum().item()).start()",
+                                    "threading.Thread(target=lambda: y.sum().item(), daemon=True).start()"])
+@pytest.mark.parametrize("busy", ["        y = Slow.apply(Slow.apply(y))\n", DELEGATE], ids=["custom op", "delegate"])
+def test_exit_while_python_code_of_a_step_runs_is_clean(busy, ending):
+    code, out, err = run(CUSTOM_OP + busy + f"""
+        import sys
+        hm.sync([y], wait=False)
+        print("end", flush=True)
+        {ending}
+    """, timeout=20)
+    assert code == 0 and out == "end\n" and err == "", (code, out, err)
+
+
+def test_exit_does_not_wait_long_for_python_code_of_a_step():
+    code, out, err = run(CUSTOM_OP + """
+        class Sleeps(hm.CustomOp):
+            infer = Slow.infer
+
+            def forward(x):
+                print("begins", flush=True)
+                time.sleep(4)  # ends while the interpreter does, or after that
+                return x
+
+        hm.sync([Sleeps.apply(y)], wait=False)
+        time.sleep(0.1)
+    """, timeout=10)
+    assert code == 0 and out == "begins\n" and "Traceback" not in err and "atal" not in err, (code, out, err)
+
+
+@pytest.mark.parametrize("ending", ["", "sys.exit(0)", "loader.close()", "del loader, batches", "os.kill(os.getpid(), signal.SIGINT)"])
+def test_exit_with_loader_workers_is_clean(ending, tmp_path):
+    code, out, err = run(f"""
+        import os, signal, sys, time
+        from hammock import data
+
+        class Slow(data.Dataset):
+            def __len__(self):
+                return 100
+
+            def __getitem__(self, index):
+                time.sleep(0.1 * index)
+                return index
+
+        if __name__ == "__main__":
+            loader = data.DataLoader(Slow(), num_workers=2)
+            batches = iter(loader)
+            print(next(batches).tolist(), *(worker._process.pid for worker in loader._workers), flush=True)
+            {ending}
+    """, file=tmp_path / "program.py", timeout=20)
+    interrupted = "SIGINT" in ending
+    assert out.startswith("[0] ") and (code, err) == (0, "") or interrupted and err.endswith("KeyboardInterrupt\n"), (code, out, err)
+    for worker in out.split()[1:]:
+        with pytest.raises(ProcessLookupError):
+            os.kill(int(worker), 0)
