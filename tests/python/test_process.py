@@ -1,5 +1,6 @@
 """Where things come from; threads, signals, forks, exits."""
 
+import json
 import os
 import signal
 import subprocess
@@ -484,3 +485,24 @@ def test_exit_with_loader_workers_is_clean(ending, tmp_path):
     for worker in out.split()[1:]:
         with pytest.raises(ProcessLookupError):
             os.kill(int(worker), 0)
+
+
+def test_profiles_have_python_lines(tmp_path):
+    program = """
+        import hammock as hm
+
+        w = hm.ones(300, 300, requires_grad=True)
+
+        def loss(x):
+            return (x @ w).relu().sum()
+
+        for _ in range(2):
+            loss(hm.ones(8, 300)).backward()
+            w.grad.sum().item()
+    """
+    profile = tmp_path / "profile.json"
+    code, out, err = run(program, file=tmp_path / "train.py", env={"HAMMOCK_PROFILE_FILE": str(profile)})
+    assert code == 0, err
+    text = json.dumps(json.loads(profile.read_text()))
+    line = 1 + textwrap.dedent(program).split("\n").index("    return (x @ w).relu().sum()")
+    assert f"train.py:{line}" in text and "/hammock/" not in text
