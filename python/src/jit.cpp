@@ -74,6 +74,7 @@ auto WithPythonErrors(const std::string& what, Call&& call) {
   } catch (nb::python_error& error) {
     std::string message = what + ": ";
     message += error.what();
+    if (error.matches(PyExc_KeyboardInterrupt)) PyErr_SetInterrupt();  // it is the program's
     throw DeviceError(ErrorCode::kExecute, message);
   }
 }

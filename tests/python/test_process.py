@@ -219,6 +219,7 @@ def test_ctrl_c_ends_a_wait_and_leaves_everything_usable():
     code, out, err = run("""
         import os, signal, threading, time
         import hammock as hm
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # it may be ignored here
         x = hm.ones(1500, 1500)
         y = x
         for _ in range(60):
@@ -412,6 +413,65 @@ def test_other_threads_run_during_a_wait(wait):
     """)
     took, longest = map(float, out.split("\n")[-2].split())
     assert code == 0 and took > 0.03 and longest < took / 2, (code, out, err)
+
+
+@pytest.mark.parametrize("wait", ["hm.sync([y])", "hm.mark_step(wait=True)", "y[y > 0]", "print(y)"])
+def test_ctrl_c_ends_every_wait(wait):
+    code, out, err = run(CUSTOM_OP + f"""
+        import os, signal
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # it may be ignored here
+        y = Slow.apply(y)
+        hm.sync([y], wait=False)
+        for _ in range(3):
+            y = Slow.apply(y)
+        start = time.perf_counter()
+        threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
+        try:
+            {wait}
+        except KeyboardInterrupt:
+            print("interrupted", time.perf_counter() - start < 0.5)
+        print(y[0].item())
+    """)
+    assert code == 0 and out == "interrupted True\n5.0\n", (code, out, err)
+
+
+def test_ctrl_c_in_a_step_or_a_trace_undoes_it():
+    code, out, err = run(CUSTOM_OP + """
+        import os, signal
+        from hammock import nn
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # it may be ignored here
+        x, w = hm.zeros(2), nn.Linear(2, 2)
+        before = w.weight.tolist()
+        interrupts = True
+
+        def interrupt():
+            if interrupts:
+                os.kill(os.getpid(), signal.SIGINT)
+                time.sleep(10)
+
+        @hm.compile
+        def train(x):
+            with hm.no_grad():
+                w.weight += 1
+            interrupt()
+            return w(x)
+
+        def step():
+            with hm.step():
+                x.add_(1)
+                threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
+                Slow.apply(Slow.apply(Slow.apply(y))).sum().item()
+
+        for call in (step, lambda: train(x)):
+            try:
+                call()
+            except KeyboardInterrupt:
+                print("interrupted", x.tolist(), w.weight.tolist() == before)
+        interrupts = False
+        train(x)
+        print(hm.allclose(w.weight, hm.tensor(before) + 1), train.traces)
+    """, timeout=30)
+    assert code == 0 and out == "interrupted [0.0, 0.0] True\n" * 2 + "True 1\n", (code, out, err)
 
 
 DELEGATE = """
