@@ -23,6 +23,10 @@ struct HostLock {
 /// the default: there is none.
 HAMMOCK_API void SetHostLock(const HostLock* lock);
 
+/// Waits until nothing is queued or runs, as long as exit() would: a host calls it before it ends,
+/// since steps may call functions of it. False if something still runs.
+HAMMOCK_API bool AwaitSteps();
+
 /// `collect` frees tensors that the host's program cannot reach any more. It is called before an
 /// error would name one of them. Null, the default: there are none.
 HAMMOCK_API void SetCollector(void (*collect)());

@@ -33,6 +33,7 @@ nb::object Text(std::string_view text) {  // paths in messages may be any bytes
 }
 
 void Set(const Error& error) {
+  if (PyErr_CheckSignals() != 0) return;  // Ctrl-C, which may be why the call has failed
   nb::handle type = ClassOf(error);
   nb::object exception = type(Text(error.what()));
   exception.attr("code") = Text(ErrorCodeName(error.code()));

@@ -6,11 +6,17 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <cxxabi.h>
+#include <unistd.h>
+
+#include <utility>
+
 #include "convert.h"
 #include "errors.h"
 #include "exchange.h"
 #include "gil.h"
 #include "hammock/custom_call.h"
+#include "hammock/interrupt.h"
 #include "hammock/ir/graph.h"
 #include "hammock/jit/backend.h"
 #include "hammock/jit/to_backend.h"
@@ -39,6 +45,27 @@ class WithGil {
   PyGILState_STATE state_;
 };
 
+/// A call of Python code. As the interpreter ends it ends other threads by unwinding their C++
+/// frames, whose destructors would need the GIL; here such a thread is left waiting.
+template <class Call>
+auto CallPython(Call&& call) {
+  try {
+    return call();
+  } catch (abi::__forced_unwind&) {
+    while (true) pause();
+  }
+}
+
+/// Steps in flight that call Python end before the interpreter does.
+void AwaitStepsAtExit() {
+  static bool registered = false;
+  if (std::exchange(registered, true)) return;
+  nb::module_::import_("atexit").attr("register")(nb::cpp_function([] {
+    WithoutGil no_gil;
+    AwaitSteps();
+  }));
+}
+
 /// An error of Python code as one that other threads may hold and raise again.
 template <class Call>
 auto WithPythonErrors(const std::string& what, Call&& call) {
@@ -47,6 +74,7 @@ auto WithPythonErrors(const std::string& what, Call&& call) {
   } catch (nb::python_error& error) {
     std::string message = what + ": ";
     message += error.what();
+    if (error.matches(PyExc_KeyboardInterrupt)) PyErr_SetInterrupt();  // it is the program's
     throw DeviceError(ErrorCode::kExecute, message);
   }
 }
@@ -266,13 +294,14 @@ class PythonBackend : public jit::BackendInterface {
   AnyList execute(Any handle, AnyList inputs) override {
     WithGil gil;
     return WithPythonErrors("execute", [&] {
+      nb::object list = nb::steal(ObjectFrom(Any(std::move(inputs))));
       nb::object results =
-          Self().attr("execute")(Unboxed(handle), nb::steal(ObjectFrom(Any(std::move(inputs)))));
+          CallPython([&] { return Self().attr("execute")(Unboxed(handle), list); });
       if (!PyList_Check(results.ptr()) && !PyTuple_Check(results.ptr()))
         return AnyList{AnyFrom(results.ptr())};
-      AnyList list;
-      for (nb::handle result : results) list.push_back(AnyFrom(result.ptr()));
-      return list;
+      AnyList values;
+      for (nb::handle result : results) values.push_back(AnyFrom(result.ptr()));
+      return values;
     });
   }
 
@@ -283,6 +312,7 @@ class PythonBackend : public jit::BackendInterface {
 
 void RegisterBackend(const std::string& name, nb::handle kind) {
   CallerLine line;
+  AwaitStepsAtExit();
   std::shared_ptr<PyObject> kept = Keep(kind);
   jit::RegisterBackendClass(name, [kept] { return std::make_shared<PythonBackend>(kept.get()); });
   jit::backend_preprocess_register(
@@ -314,6 +344,7 @@ nb::object ArrayOf(const HostTensor& host) {
 
 void RegisterArrayFunction(const std::string& target, nb::handle function) {
   CallerLine line;
+  AwaitStepsAtExit();
   RegisterCustomCall(
       target,
       [kept = Keep(function), target](std::span<const HostTensor> operands,
@@ -322,8 +353,8 @@ void RegisterArrayFunction(const std::string& target, nb::handle function) {
         return WithPythonErrors(target, [&] {
           nb::list arrays;
           for (const HostTensor& operand : operands) arrays.append(ArrayOf(operand));
-          nb::object results =
-              nb::handle(kept.get())(arrays, nb::str(payload.data(), payload.size()));
+          nb::str text(payload.data(), payload.size());
+          nb::object results = CallPython([&] { return nb::handle(kept.get())(arrays, text); });
           std::vector<HostTensor> hosts;
           for (nb::handle result : results) hosts.push_back(CopyBuffer(result.ptr()));
           return hosts;

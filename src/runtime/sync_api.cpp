@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <chrono>
 #include <exception>
 #include <map>
 #include <optional>
@@ -12,6 +14,7 @@
 #include "base/throw.h"
 #include "hammock/config.h"
 #include "hammock/executor.h"
+#include "hammock/interrupt.h"
 #include "hammock/metric.h"
 #include "ir/node_access.h"
 #include "ir/primitives.h"
@@ -230,6 +233,16 @@ bool EndSteps(process_exit::TimePoint end) {
 }
 
 }  // namespace
+
+bool AwaitSteps() {
+  const process_exit::TimePoint end = std::chrono::steady_clock::now() + process_exit::kGrace;
+  auto is_empty = [](const Lane* lane) { return lane->queue.size() == 0; };
+  auto is_idle = [&](DeviceEntry* entry) {
+    return entry->in_flight.load() == 0 && std::ranges::all_of(LanesOf(*entry), is_empty);
+  };
+  return process_exit::PollUntil(end, [&] { return std::ranges::all_of(AllDevices(), is_idle); }) &&
+         process_exit::Run::WaitForOthers(end);
+}
 
 void LazyGraphExecutor::PrepareToExit() {
   try {

@@ -181,3 +181,63 @@ def test_transforms_name_themselves_in_errors():
             getattr(hm, transform)(lambda x: x.sum(), argnums=3)(hm.ones(2))
         with pytest.raises(TypeError, match=f"{transform}: differentiates tensors, not str"):
             getattr(hm, transform)(lambda x: x)("a")
+
+
+def test_transforms_take_nested_arguments():
+    x, y = hm.tensor([1.0, 2.0]), hm.tensor(3.0)
+    arguments = ({"x": x, "rest": [y, None]}, (x + 1,))
+
+    def f(named, others):
+        return {"product": named["x"] * named["rest"][0], "sum": (others[0].sum(), named["x"].sum())}
+
+    results, pull_back = hm.vjp(f, *arguments)
+    assert results["product"].tolist() == [3, 6] and results["sum"][0].item() == 5
+    named, (others,) = pull_back({"product": hm.ones(2), "sum": (hm.tensor(10.0), hm.tensor(100.0))})
+    assert named["x"].tolist() == [103, 103] and named["rest"][0].item() == 3 and named["rest"][1] is None
+    assert others.tolist() == [10, 10]
+
+    tangents = ({"x": hm.tensor([1.0, 0.0]), "rest": [hm.tensor(10.0), None]}, (hm.ones(2),))
+    results, derivatives = hm.jvp(f, arguments, tangents)
+    assert results["product"].tolist() == [3, 6]
+    assert derivatives["product"].tolist() == [13, 20] and [d.item() for d in derivatives["sum"]] == [2, 1]
+
+    w = hm.tensor([2.0, 3.0], requires_grad=True)
+    again = hm.checkpoint(lambda named, scale, *rest: {"y": [named["w"] * named["b"].exp() * scale + rest[0][0]]},
+                          {"w": w, "b": hm.zeros(2)}, 5.0, (hm.ones(2),))
+    again["y"][0].sum().backward()
+    assert again["y"][0].tolist() == [11, 16] and w.grad.tolist() == [5, 5]
+
+
+class CubeFunction(hm.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * x * x
+
+    @staticmethod
+    def backward(ctx, grad):
+        x, = ctx.saved_tensors
+        return 3 * x * x * grad
+
+
+class CubeOp(hm.CustomOp):
+    def infer(x):
+        return x.shape, x.dtype
+
+    def forward(x):
+        return x ** 3
+
+    def backward(inputs, outputs, grad):
+        return 3 * inputs[0] * inputs[0] * grad
+
+
+@pytest.mark.parametrize("cube", [CubeFunction.apply, CubeOp.apply])
+def test_gradients_of_gradients_of_custom_functions(cube):
+    x = hm.tensor([2.0, 3.0], requires_grad=True)
+    first, = hm.grad(cube(x).sum(), x, create_graph=True)
+    second, = hm.grad(first.sum(), x, create_graph=True)
+    third, = hm.grad(second.sum(), x, retain_graph=True)
+    assert first.tolist() == [12, 27] and second.tolist() == [12, 18] and third.tolist() == [6, 6]
+    assert hm.grad(hm.grad(lambda x: cube(x).sum()))(hm.tensor(2.0)).item() == 12
+    first.sum().backward()
+    assert x.grad.tolist() == [12, 18]

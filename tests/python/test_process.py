@@ -1,5 +1,6 @@
 """Where things come from; threads, signals, forks, exits."""
 
+import json
 import os
 import signal
 import subprocess
@@ -13,9 +14,13 @@ import pytest
 import hammock as hm
 
 
-def run(code, *, input=None, env=None, timeout=120):
-    done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=timeout,
-                          input=input, env={**os.environ, **(env or {})})
+def run(code, *, input=None, env=None, timeout=120, file=None):
+    """Runs a program, as the text of a command or as a file."""
+    code = textwrap.dedent(code)
+    if file is not None:
+        file.write_text(code)
+    done = subprocess.run([sys.executable, *(["-c", code] if file is None else [str(file)])], capture_output=True, text=True,
+                          timeout=timeout, input=input, env={**os.environ, **(env or {})})
     return done.returncode, done.stdout, done.stderr
 
 
@@ -214,6 +219,7 @@ def test_ctrl_c_ends_a_wait_and_leaves_everything_usable():
     code, out, err = run("""
         import os, signal, threading, time
         import hammock as hm
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # it may be ignored here
         x = hm.ones(1000, 1000)
         y = x
         for _ in range(16):
@@ -407,3 +413,156 @@ def test_other_threads_run_during_a_wait(wait):
     """)
     took, longest = map(float, out.split("\n")[-2].split())
     assert code == 0 and took > 0.03 and longest < took / 2, (code, out, err)
+
+
+@pytest.mark.parametrize("wait", ["hm.sync([y])", "hm.mark_step(wait=True)", "y[y > 0]", "print(y)"])
+def test_ctrl_c_ends_every_wait(wait):
+    code, out, err = run(CUSTOM_OP + f"""
+        import os, signal
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # it may be ignored here
+        y = Slow.apply(y)
+        hm.sync([y], wait=False)
+        for _ in range(3):
+            y = Slow.apply(y)
+        start = time.perf_counter()
+        threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
+        try:
+            {wait}
+        except KeyboardInterrupt:
+            print("interrupted", time.perf_counter() - start < 0.5)
+        print(y[0].item())
+    """)
+    assert code == 0 and out == "interrupted True\n5.0\n", (code, out, err)
+
+
+def test_ctrl_c_in_a_step_or_a_trace_undoes_it():
+    code, out, err = run(CUSTOM_OP + """
+        import os, signal
+        from hammock import nn
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # it may be ignored here
+        x, w = hm.zeros(2), nn.Linear(2, 2)
+        before = w.weight.tolist()
+        interrupts = True
+
+        def interrupt():
+            if interrupts:
+                os.kill(os.getpid(), signal.SIGINT)
+                time.sleep(10)
+
+        @hm.compile
+        def train(x):
+            with hm.no_grad():
+                w.weight += 1
+            interrupt()
+            return w(x)
+
+        def step():
+            with hm.step():
+                x.add_(1)
+                threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
+                Slow.apply(Slow.apply(Slow.apply(y))).sum().item()
+
+        for call in (step, lambda: train(x)):
+            try:
+                call()
+            except KeyboardInterrupt:
+                print("interrupted", x.tolist(), w.weight.tolist() == before)
+        interrupts = False
+        train(x)
+        print(hm.allclose(w.weight, hm.tensor(before) + 1), train.traces)
+    """, timeout=30)
+    assert code == 0 and out == "interrupted [0.0, 0.0] True\n" * 2 + "True 1\n", (code, out, err)
+
+
+DELEGATE = """
+        class Sleeps:
+            def preprocess(program, spec):
+                return {method: "" for method in spec}
+
+            def compile(self, processed, spec):
+                return processed
+
+            def execute(self, handle, inputs):
+                time.sleep(0.3)
+                return [inputs[0]]
+
+        hm.jit.register_backend("sleeps", Sleeps)
+        y = hm.jit.to_backend("sleeps", hm.jit.trace(lambda x: x + 1, y))(y)
+"""
+
+
+@pytest.mark.parametrize("ending", ["", "sys.exit(0)", "del y", "threading.Thread(target=lambda: y.sum().item()).start()",
+                                    "threading.Thread(target=lambda: y.sum().item(), daemon=True).start()"])
+@pytest.mark.parametrize("busy", ["        y = Slow.apply(Slow.apply(y))\n", DELEGATE], ids=["custom op", "delegate"])
+def test_exit_while_python_code_of_a_step_runs_is_clean(busy, ending):
+    code, out, err = run(CUSTOM_OP + busy + f"""
+        import sys
+        hm.sync([y], wait=False)
+        print("end", flush=True)
+        {ending}
+    """, timeout=20)
+    assert code == 0 and out == "end\n" and err == "", (code, out, err)
+
+
+def test_exit_does_not_wait_long_for_python_code_of_a_step():
+    code, out, err = run(CUSTOM_OP + """
+        class Sleeps(hm.CustomOp):
+            infer = Slow.infer
+
+            def forward(x):
+                print("begins", flush=True)
+                time.sleep(4)  # ends while the interpreter does, or after that
+                return x
+
+        hm.sync([Sleeps.apply(y)], wait=False)
+        time.sleep(0.1)
+    """, timeout=10)
+    assert code == 0 and out == "begins\n" and "Traceback" not in err and "atal" not in err, (code, out, err)
+
+
+@pytest.mark.parametrize("ending", ["", "sys.exit(0)", "loader.close()", "del loader, batches", "os.kill(os.getpid(), signal.SIGINT)"])
+def test_exit_with_loader_workers_is_clean(ending, tmp_path):
+    code, out, err = run(f"""
+        import os, signal, sys, time
+        from hammock import data
+
+        class Slow(data.Dataset):
+            def __len__(self):
+                return 100
+
+            def __getitem__(self, index):
+                time.sleep(0.1 * index)
+                return index
+
+        if __name__ == "__main__":
+            loader = data.DataLoader(Slow(), num_workers=2)
+            batches = iter(loader)
+            print(next(batches).tolist(), *(worker._process.pid for worker in loader._workers), flush=True)
+            {ending}
+    """, file=tmp_path / "program.py", timeout=20)
+    interrupted = "SIGINT" in ending
+    assert out.startswith("[0] ") and (code, err) == (0, "") or interrupted and err.endswith("KeyboardInterrupt\n"), (code, out, err)
+    for worker in out.split()[1:]:
+        with pytest.raises(ProcessLookupError):
+            os.kill(int(worker), 0)
+
+
+def test_profiles_have_python_lines(tmp_path):
+    program = """
+        import hammock as hm
+
+        w = hm.ones(300, 300, requires_grad=True)
+
+        def loss(x):
+            return (x @ w).relu().sum()
+
+        for _ in range(2):
+            loss(hm.ones(8, 300)).backward()
+            w.grad.sum().item()
+    """
+    profile = tmp_path / "profile.json"
+    code, out, err = run(program, file=tmp_path / "train.py", env={"HAMMOCK_PROFILE_FILE": str(profile)})
+    assert code == 0, err
+    text = json.dumps(json.loads(profile.read_text()))
+    line = 1 + textwrap.dedent(program).split("\n").index("    return (x @ w).relu().sum()")
+    assert f"train.py:{line}" in text and "/hammock/" not in text
