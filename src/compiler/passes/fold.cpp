@@ -6,6 +6,7 @@
 
 #include "compiler/passes/graph_editor.h"
 #include "hammock/error.h"
+#include "hammock/ir/storage_types.h"
 #include "ir/primitives.h"
 
 namespace hammock {
@@ -66,6 +67,7 @@ class Folder {
   bool MayFold(const GraphNode& node) const {
     if (node.types.size() != 1 || node.type().numel() > kMostElements) return false;
     if (node.inputs.empty() && node.op != &ops::kIota) return false;
+    if (IsStorage(node.type().dtype())) return false;  // bits that no constant is made of
     if (node.op->IsComposite() || node.op == &ops::kBarrier) return false;
     bool floats = IsFloat(node.type().dtype());
     for (GraphValue input : node.inputs) {
