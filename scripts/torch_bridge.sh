@@ -2,7 +2,8 @@
 # Builds bridge/torch against an installed PyTorch and runs its tests.
 #
 #   scripts/torch_bridge.sh BUILD          Debian's PyTorch 1.13; exits with 77 (skipped) without it
-#   scripts/torch_bridge.sh BUILD --pypi   PyTorch 2 from PyPI, in an environment in BUILD/torch-env (5 GB)
+#   scripts/torch_bridge.sh BUILD --pypi   PyTorch 2 from PyPI, in an environment in BUILD/torch-env (5 GB);
+#                                          tries `pip install` too
 #   scripts/torch_bridge.sh BUILD --here   that of `python3`; downloads nothing
 #
 # BUILD is a build folder of this repository with libhammock in it.
@@ -40,3 +41,12 @@ cmake -S "$source/bridge/torch" -B "$folder" "${options[@]}" > "$build/torch-con
 grep -E "PyTorch|skipped" "$build/torch-configure.log"
 cmake --build "$folder"
 ctest --test-dir "$folder" --output-on-failure
+
+# As users install it: by pip, from the sources, and used from another folder.
+[ "${2:-}" = --pypi ] || exit 0
+installed=$folder/installed
+define="HAMMOCK_BUILD_DIR=$build;CMAKE_CXX_FLAGS_RELEASE=-O1"
+if command -v ccache > /dev/null; then define+=";CMAKE_CXX_COMPILER_LAUNCHER=ccache"; fi
+rm -rf "$installed"
+SKBUILD_CMAKE_DEFINE=$define "$python" -m pip install --quiet --no-deps --target "$installed" "$source/bridge/torch"
+(cd / && PYTHONPATH=$installed "$python" "$source/bridge/torch/tests/python/installed.py")

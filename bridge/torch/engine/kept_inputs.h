@@ -4,23 +4,27 @@
 /// has derived of it (packed weights) serves again.
 ///
 /// Note [Versions]: writes through PyTorch's in-place ops raise a tensor's version, which its views
-/// and `detach` share. Writes through `.data`, NumPy or raw pointers do not; data that a backend
-/// reads in place has the new values then, and what it derived before has not. Tensors in host
-/// memory are therefore compared at a few elements too, which finds updates of whole tensors
-/// (`target.data.copy_(...)`), and not those of a part. `x.data` counts versions of its own from 0
-/// on, so a tensor is the same only with the same counter.
+/// and `detach` share. Writes through `.data`, NumPy or raw pointers do not; data that the CPU
+/// backend reads in place has the new values then, and what it derived before has not. So data with
+/// derived forms is kept only while a checksum of all elements stays the same, which costs one read
+/// of them a call and less than deriving anew. Memory of a card is not read: there the version
+/// decides alone. `x.data` counts versions of its own from 0 on, so a tensor is the same only with
+/// the same counter.
 
 #include <ATen/core/Tensor.h>
 #include <ATen/core/ivalue.h>
 #include <hammock/direct_call.h>
 
-#include <array>
 #include <mutex>
 #include <vector>
 
 namespace hammock_torch {
 
 class CudaCall;
+
+/// Of all elements of a tensor in host memory: another value of one of them surely changes it,
+/// those of several but for one case in 2^32.
+uint64_t ChecksumOf(const at::Tensor& tensor);
 
 /// Thread-safe.
 class KeptInputs {
@@ -39,12 +43,14 @@ class KeptInputs {
     const void* memory = nullptr;
     std::vector<int64_t> strides;
     c10::VariableVersion counter;
-    uint32_t version = 0;  ///< of the counter then
-    std::array<uint64_t, 4> elements = {};
+    uint32_t version = 0;          ///< of the counter then
     hammock::BackendDataPtr data;  ///< null before it came a second time
+    uint64_t checksum = 0;         ///< of the elements when `data` was made
 
     bool IsOf(const at::Tensor& tensor) const;
     void Become(const at::Tensor& tensor);
+    /// Whether `data`, of that device, and what was derived of it have the tensor's values.
+    bool IsFresh(const at::Tensor& tensor, const hammock::Device& device) const;
   };
 
   std::mutex mutex_;

@@ -10,6 +10,7 @@
 #include <cmath>
 
 #include "engine/jit_graph.h"
+#include "engine/kept_inputs.h"
 
 namespace hammock_torch {
 namespace {
@@ -296,6 +297,38 @@ TEST(RunNow, UpdatesThatRaiseNoVersionAreSeen) {
     ExpectSame(at::mm(x, w), program.RunNow(std::vector<c10::IValue>{x, w})[0]);
     // As `w.data.mul_(2)` in Python. What was packed of `w` is stale.
     if (run >= 3) w.variable_data().mul_(2);
+  }
+}
+
+TEST(RunNow, WritesOfOneElementThatRaiseNoVersionAreSeen) {
+  Program program = Scaled();
+  at::Tensor x = at::randn({4, 64}), w = at::randn({64, 32});
+  for (const at::Tensor& given : {w, w.t().contiguous().t()}) {
+    for (int run = 0; run < 8; ++run) {
+      ExpectSame(at::mm(x, given), program.RunNow(std::vector<c10::IValue>{x, given})[0]);
+      // As `w.data[i, 7] = 10` in Python.
+      if (run >= 3) given.variable_data()[run * 8][7] = 10.0 * run;
+    }
+  }
+}
+
+TEST(KeptInputs, ChecksumsSeeAnyWrite) {
+  for (int64_t size : {1, 7, 64, 1000, 5000}) {
+    at::Tensor x = at::zeros({size});
+    uint64_t before = ChecksumOf(x);
+    for (int64_t i = 0; i < size; i += std::max<int64_t>(size / 7, 1)) {
+      x[i] = 1;
+      EXPECT_NE(ChecksumOf(x), before) << size << " " << i;
+      x[i] = 0;
+    }
+    EXPECT_EQ(ChecksumOf(x), before);
+  }
+  // Values that change places, whole blocks apart too.
+  at::Tensor x = at::zeros({1 << 14});
+  x[0] = 1;
+  uint64_t before = ChecksumOf(x);
+  for (int64_t i = 1; i < (1 << 14); i *= 2) {
+    EXPECT_NE(ChecksumOf(x.roll(i)), before) << i;
   }
 }
 

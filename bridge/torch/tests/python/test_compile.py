@@ -178,6 +178,17 @@ class Compile(unittest.TestCase):
             with torch.no_grad():
                 model.weight.mul_(3)
 
+    def test_writes_by_data_are_seen(self):
+        model = nn.Linear(64, 32)
+        compiled = torch.compile(model, backend=hammock)
+        x = torch.randn(5, 64)
+        with torch.no_grad():
+            for i in range(8):
+                torch.testing.assert_close(compiled(x), model(x))
+                model.weight.data[i, 3] = 5.0
+                torch.testing.assert_close(compiled(x), model(x))
+                model.weight.numpy()[i, 7] = 5.0
+
     def test_results_are_nobody_elses(self):
         compiled = torch.compile(lambda x: (x + 0, x * 1), backend=hammock)
         x = torch.randn(4)
