@@ -15,7 +15,7 @@ build="$(cd "${1:?needs the build directory}" && pwd)"
 python="${PYTHON:-python3}"
 folder="$build/python${SANITIZE:+-sanitized}"
 venv="$build/python/venv"
-packages=(nanobind numpy pytest hypothesis mypy pyright nbclient ipykernel "onnx==1.22.0" onnxruntime)
+packages=(nanobind numpy pytest hypothesis mypy pyright nbclient ipykernel "onnx==1.22.0" onnxruntime sympy)
 
 skip() { echo "the Python package is skipped: $1"; exit 77; }
 
