@@ -15,7 +15,7 @@ root="$(cd "$(dirname "$0")/.." && pwd)"
 build="$(cd "${1:?needs the build directory}" && pwd)"
 python="${PYTHON:-python3}"
 required=(nanobind numpy pytest hypothesis)
-optional=(mypy pyright nbclient ipykernel "onnx==1.22.0" onnxruntime)
+optional=(mypy pyright nbclient ipykernel "onnx==1.22.0" onnxruntime sympy)
 
 skip() { echo "the Python package is skipped: $1" >&2; exit 77; }
 
