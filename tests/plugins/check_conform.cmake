@@ -43,6 +43,9 @@ expect_fault(descriptions "kernel 'wild' names node 9999 of")
 expect_fault(failed_calls "behind others in the same call: five failed calls keep")
 expect_fault(shared_executable "thread " "as a graph:")
 expect_fault(faults "after a fault in initialize or device_count: " "gave no table")
+expect_fault(samples "floor, sample 0: result 0: element 0 is 1" "as C++:\n  Tensor x0 = tensor(" "as a graph:\n%0 = input")
+conform(samples 1 --rule all_primitives)
+expect("floor, sample 0: result 0: element 0 is 1")
 expect_fault(random_programs "as C++:" "Tensor v0 = " "as a graph:")
 
 # Values are wrong, so each rule that computes some shows its program.

@@ -18,7 +18,9 @@ constexpr ConformRule kRules[] = {
     {"memory_returns", "lifetime", kBronze, "Steps that are repeated leave no memory in use.",
      GivesMemoryBack},
     {"samples", "ops", kBronze,
-     "Every op record's samples give equal bits lazily and eagerly, and right gradients.",
+     "Every op record's samples give the reference's values, equal bits lazily and eagerly, and "
+     "right "
+     "gradients.",
      SamplesAgree},
     {"random_programs", "programs", kBronze,
      "Random programs give the reference's results and gradients.", RunsRandomPrograms},
@@ -58,7 +60,8 @@ constexpr ConformRule kRules[] = {
      GivesHandlesOnce},
     {"descriptions", "interface", kBronze, "Kernels that are described name nodes of the graph.",
      DescribesExecutables},
-    {"all_primitives", "ops", kSilver, "Every primitive's samples run without the fallback device.",
+    {"all_primitives", "ops", kSilver,
+     "Every primitive's samples run without the fallback device, with the reference's values.",
      RunsAllPrimitives},
     {"golden", "ops", kBronze,
      "Calls of a golden suite give the expected results: an installed sample, or --golden FOLDER.",
