@@ -1,5 +1,6 @@
 # Rules of `hammock conform` fail for a plug-in that breaks them, and say what was run; levels and pages say what holds.
-#   cmake -DTOOL=<hammock> -DPLUGIN=<faulty plug-in> -DFOLDER=<for files> -P check_conform.cmake
+#   cmake -DTOOL=<hammock> -DPLUGIN=<faulty plug-in> -DCOMPILER=<of C++> -DINCLUDE=<headers> -DFOLDER=<for files>
+#     -P check_conform.cmake
 cmake_minimum_required(VERSION 3.25)
 file(REMOVE_RECURSE ${FOLDER})
 file(MAKE_DIRECTORY ${FOLDER})
@@ -46,7 +47,30 @@ expect_fault(faults "after a fault in initialize or device_count: " "gave no tab
 expect_fault(samples "floor, sample 0: result 0: element 0 is 1" "as C++:\n  Tensor x0 = tensor(" "as a graph:\n%0 = input")
 conform(samples 1 --rule all_primitives)
 expect("floor, sample 0: result 0: element 0 is 1")
-expect_fault(random_programs "as C++:" "Tensor v0 = " "as a graph:")
+# expect_program(text...): the program that is shown is one that a compiler takes, and has these parts.
+function(expect_program)
+  string(REGEX MATCH "as C\\+\\+:\n((  [^\n]*\n)+)" shown "${output}")
+  set(program "${CMAKE_MATCH_1}")
+  foreach(part IN LISTS ARGN)
+    string(FIND "${program}" "${part}" at)
+    if(at EQUAL -1)
+      message(SEND_ERROR "the program lacks \"${part}\":\n${program}in\n${output}")
+    endif()
+  endforeach()
+  file(WRITE ${FOLDER}/program.cpp "#include <hammock/hammock.h>\n#include <hammock/io.h>\n"
+    "using namespace hammock;\nint main() {\n${program}}\n")
+  execute_process(COMMAND ${COMPILER} -std=c++20 -fsyntax-only -I${INCLUDE} ${FOLDER}/program.cpp
+    RESULT_VARIABLE result OUTPUT_VARIABLE out ERROR_VARIABLE out)
+  if(NOT result EQUAL 0)
+    message(SEND_ERROR "the program does not compile:\n${program}${out}")
+  endif()
+endfunction()
+
+expect_fault(random_programs "as a graph:")
+expect_program("Device device(\"faulty" "Tensor x0 = input(0)" "Tensor v0 = " "Tensor result = v" ".backward()")
+expect_fault(golden "fail ")
+expect_program("Device device(\"faulty" "io::NpzFile::Open(" "s[0] = from_host(" "CallOp(")
+
 
 # Values are wrong, so each rule that computes some shows its program.
 foreach(rule unregistering odd_sizes bad_indices async_errors threads)
