@@ -47,6 +47,8 @@ expect_fault(faults "after a fault in initialize or device_count: " "gave no tab
 expect_fault(samples "floor, sample 0: result 0: element 0 is 1" "as C++:\n  Tensor x0 = tensor(" "as a graph:\n%0 = input")
 conform(samples 1 --rule all_primitives)
 expect("floor, sample 0: result 0: element 0 is 1")
+conform(damaged_bytes 1 --rule saved_computations)
+expect("deserialize takes half of it: element 0 is 1")
 expect_fault(borrowed_arguments "a value that was uploaded: element 0 is " "as C++:\n  HostTensor given = ")
 conform(download_overrun 1 --rule borrowed_arguments)
 expect("download writes outside of the place of a value")
