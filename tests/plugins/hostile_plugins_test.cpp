@@ -7,7 +7,9 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <fstream>
 #include <new>
+#include <sstream>
 #include <stdexcept>
 #include <thread>
 
@@ -181,6 +183,37 @@ TEST_F(HostilePlugin, StaleAndInventedHandlesAreAnswered) {
   EXPECT_EQ(host->option_int(host->context, metric, &value), HAMMOCK_STALE_HANDLE);
 }
 
+TEST_F(HostilePlugin, MetricsOfEveryKindAreListed) {
+  Register();
+  auto declare = [](uint32_t kind, const char* name) {
+    HammockMetric metric = 0;
+    EXPECT_EQ(host->metric_declare(host->context, kind, name, "A test's.", &metric), HAMMOCK_OK);
+    for (double value : {3.0, 4.0}) {
+      EXPECT_EQ(host->metric_add(host->context, metric, value), HAMMOCK_OK);
+    }
+  };
+  declare(HAMMOCK_COUNTER, "rogue::Counted");
+  declare(HAMMOCK_GAUGE, "rogue::Level");
+  declare(HAMMOCK_VALUES, "rogue::Values");
+  declare(HAMMOCK_SIZES, "rogue::Sizes");
+  declare(HAMMOCK_TIMES, "rogue::Times");
+  EXPECT_EQ(metrics::CounterValue("rogue::Counted"), 7);
+  EXPECT_EQ(metrics::GaugeValue("rogue::Level"), 4);
+  const std::pair<const char*, metrics::Kind> sampled[] = {{"rogue::Values", metrics::Kind::kValue},
+                                                           {"rogue::Sizes", metrics::Kind::kBytes},
+                                                           {"rogue::Times", metrics::Kind::kTime}};
+  for (const auto& [name, kind] : sampled) {
+    const auto data = metrics::MetricValue(name);
+    ASSERT_TRUE(data) << name;
+    EXPECT_EQ(data->kind, kind) << name;
+    EXPECT_EQ(data->samples, 2) << name;
+    EXPECT_EQ(data->total, 7) << name;
+  }
+  HammockMetric none = 0;
+  EXPECT_EQ(host->metric_declare(host->context, HAMMOCK_TIMES + 1, "rogue::None", "", &none),
+            HAMMOCK_VALUE_ERROR);
+}
+
 TEST_F(HostilePlugin, BuffersEndWithTheUploadUnlessRetained) {
   static HammockBuffer seen = 0;
   static HammockStatus (*upload)(void*, int64_t, uint64_t, const HammockHostTensor*, HammockData*,
@@ -199,9 +232,43 @@ TEST_F(HostilePlugin, BuffersEndWithTheUploadUnlessRetained) {
   EXPECT_EQ(host->buffer_retain(host->context, seen), HAMMOCK_STALE_HANDLE);
 }
 
+/// The host gives each handle back once; one that does not harms nobody.
+TEST_F(HostilePlugin, AnAdaptorAnswersStaleHandles) {
+  HammockData stale = 12345, copy = 0;
+  float element = 0;
+  void* place = &element;
+  HammockResult result = {};
+  HammockExecution call = {};
+  call.struct_size = sizeof(call);
+  call.executable = 54321;
+  call.result_count = 1;
+  call.results = &result;
+  HammockCompiled compiled = {};
+  compiled.struct_size = sizeof(compiled);
+  auto expect_stale = [](const char* what, HammockStatus status, const plugins::ErrorText& error) {
+    EXPECT_EQ(status, HAMMOCK_INTERNAL_ERROR) << what;
+    EXPECT_NE(error.text().find("stale handle"), std::string::npos) << what << error.text();
+  };
+  plugins::ErrorText errors[5];
+  expect_stale("download", table.download(table.self, 1, &stale, &place, errors[0].c()), errors[0]);
+  expect_stale("copy", table.copy(table.self, stale, 0, &copy, errors[1].c()), errors[1]);
+  expect_stale("execute", table.execute(table.self, &call, errors[2].c()), errors[2]);
+  call.argument_count = 1;
+  call.arguments = &stale;
+  expect_stale("arguments", table.execute(table.self, &call, errors[3].c()), errors[3]);
+  expect_stale("instantiate",
+               table.instantiate(table.self, 54321, 0, nullptr, &compiled, errors[4].c()),
+               errors[4]);
+  table.release(table.self, 1, &stale);
+  table.release_executable(table.self, 54321);
+  Register();
+  EXPECT_EQ(sum(ones({3}, f32, "rogue") * 2.0f).item<float>(), 6.0f);
+}
+
 TEST_F(HostilePlugin, SpansEndOnTheirThread) {
   Register();
-  profile::Start(::testing::TempDir() + "/spans.json");
+  const std::string path = ::testing::TempDir() + "/spans.json";
+  profile::Start(path);
   HammockSpan span = 0;
   ASSERT_EQ(host->span_begin(host->context, "mine", &span), HAMMOCK_OK);
   ASSERT_NE(span, 0u);
@@ -209,6 +276,9 @@ TEST_F(HostilePlugin, SpansEndOnTheirThread) {
   EXPECT_EQ(host->span_end(host->context, span), HAMMOCK_OK);
   EXPECT_EQ(host->span_end(host->context, span), HAMMOCK_STALE_HANDLE);
   profile::Stop();
+  std::stringstream written;
+  written << std::ifstream(path).rdbuf();
+  EXPECT_NE(written.str().find("\"mine\""), std::string::npos) << written.str();
   EXPECT_EQ(host->span_begin(host->context, "none", &span), HAMMOCK_OK);
   EXPECT_EQ(span, 0u);
 }
