@@ -34,6 +34,12 @@ HAMMOCK_API bool IsDifferentiable(const OpDef& op);
 /// A record that makes nodes must have samples, unless it is elementwise without attributes.
 HAMMOCK_API std::string CheckOp(const OpDef& op);
 
+/// How many samples a record has.
+HAMMOCK_API size_t SampleCount(const OpDef& op);
+/// The results of a sample on a device. The operands are those of CheckOp, computed on `reference`,
+/// and the seed is 1, so that devices can be compared.
+HAMMOCK_API std::vector<HostTensor> RunSample(const OpDef& op, size_t sample, const Device& device);
+
 /// A sample of a record, for people: the call with the operands that CheckOp gives it, and the
 /// graph of its node.
 struct SampleText {

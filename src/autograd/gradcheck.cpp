@@ -166,6 +166,22 @@ bool IsNumber(const OpDef& op, size_t position) {
   return info.schema.arguments()[argument].type.base == SchemaType::Base::kScalar;
 }
 
+std::vector<Tensor> OperandsOf(const OpDef& op, const SampleCall& call) {
+  std::vector<Tensor> operands(call.operands.size());
+  double number = 0.0;
+  for (size_t i = 0; i < operands.size(); ++i) {
+    if (!call.operands[i]) continue;
+    if (!IsNumber(op, i)) {
+      operands[i] = OperandOf(op, i, *call.operands[i]);
+    } else if (IsFloat(call.operands[i]->dtype())) {
+      operands[i] = tensor(number += 0.5, DType::kF64);
+    } else {
+      operands[i] = tensor(1, call.operands[i]->dtype());
+    }
+  }
+  return operands;
+}
+
 namespace {
 
 bool SameBits(const Tensor& a, const Tensor& b) {
@@ -175,17 +191,11 @@ bool SameBits(const Tensor& a, const Tensor& b) {
 }
 
 std::string CheckCall(const OpDef& op, const SampleCall& call) {
-  std::vector<Tensor> all(call.operands.size()), operands;
+  std::vector<Tensor> all = OperandsOf(op, call), operands;
   std::vector<size_t> positions;  // of `operands` in `all`
-  double number = 0.0;
   for (size_t i = 0; i < all.size(); ++i) {
-    if (!call.operands[i]) continue;
-    if (IsNumber(op, i)) {
-      bool is_float = IsFloat(call.operands[i]->dtype());
-      all[i] = is_float ? tensor(number += 0.5, DType::kF64) : tensor(1, call.operands[i]->dtype());
-      continue;
-    }
-    operands.push_back(OperandOf(op, i, *call.operands[i]));
+    if (!all[i].defined() || IsNumber(op, i)) continue;
+    operands.push_back(all[i]);
     positions.push_back(i);
   }
   TensorsFn run = [&](const std::vector<Tensor>& inputs) {
@@ -223,6 +233,29 @@ std::string CheckOp(const OpDef& op) {
     }
   }
   return problems;
+}
+
+size_t SampleCount(const OpDef& op) { return SampleCalls(op).size(); }
+
+std::vector<HostTensor> RunSample(const OpDef& op, size_t sample, const Device& device) {
+  const Device before;
+  struct Restore {
+    const Device& device;
+    ~Restore() { SetDefaultDevice(device); }
+  } restore{before};
+  const SampleCall call = SampleCalls(op).at(sample);
+  SetDefaultDevice("reference");
+  std::vector<Tensor> operands = OperandsOf(op, call);
+  for (Tensor& operand : operands) {
+    if (operand.defined()) operand = from_host(operand.host(), device);
+  }
+  SetDefaultDevice(device);
+  manual_seed(1);
+  std::vector<HostTensor> results;
+  for (const Tensor& result : ApplyMulti(op, Location::current(), operands, call.attrs)) {
+    results.push_back(result.host());
+  }
+  return results;
 }
 
 SampleText DescribeSample(const OpDef& op, size_t sample) {

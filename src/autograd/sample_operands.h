@@ -6,6 +6,7 @@
 
 #include "hammock/ir/op_def.h"
 #include "hammock/tensor.h"
+#include "ir/sample.h"
 
 namespace hammock::testing {
 
@@ -15,6 +16,9 @@ Tensor OperandOf(const OpDef& op, size_t position, const Shape& type, int64_t sa
 
 /// Whether an operand is a number: 0.5, 1, 1.5, ... in these checks, and never differentiated.
 bool IsNumber(const OpDef& op, size_t position);
+
+/// All operands of a sample call; undefined where one is absent.
+std::vector<Tensor> OperandsOf(const OpDef& op, const SampleCall& call);
 
 /// One number that depends on all floating and complex results: their sum, each element weighted,
 /// both parts of a complex one. Undefined if there are none.

@@ -167,16 +167,27 @@ class Adaptor {
   static HammockStatus Capabilities(void* self, int64_t device, HammockBytes bytes,
                                     HammockAnswers answers, HammockError* error) noexcept {
     return Try(self, error, [&](Adaptor& adaptor) {
-      const Graph graph = ReadGraph(bytes);
-      for (NodeId id : graph.ids()) {
-        Capability answer = adaptor.backend_.QueryCapability(graph, id, adaptor.DeviceOf(device));
-        if (adaptor.outside_ && IsCollective(*graph[id].op) && !CrossesWhole(*graph[id].op)) {
-          answer = {Capability::Verdict::kExpand, ""};
-        }
+      const NewerGraph given = ReadNewerGraph(bytes);
+      for (NodeId id : given.graph.ids()) {
+        const Capability answer = adaptor.AnswerAbout(given, id, adaptor.DeviceOf(device));
         answers.answer(answers.context, id.number(), static_cast<uint32_t>(answer.verdict),
                        answer.reason.c_str());
       }
     });
+  }
+
+  /// Nodes that only a newer library knows are left to the host.
+  Capability AnswerAbout(const NewerGraph& given, NodeId id, const BackendDevice& device) const {
+    const auto unread = given.unread.find(id);
+    if (unread != given.unread.end()) {
+      const auto& [why, composite] = unread->second;
+      return {composite ? Capability::Verdict::kExpand : Capability::Verdict::kRefuse, why};
+    }
+    const OpDef& op = *given.graph[id].op;
+    if (outside_ && IsCollective(op) && !CrossesWhole(op)) {
+      return {Capability::Verdict::kExpand, ""};
+    }
+    return backend_.QueryCapability(given.graph, id, device);
   }
 
   ComputationPtr NewComputation(const HammockCompilation& request) const {

@@ -9,6 +9,7 @@
 #include "base/throw.h"
 #include "hammock/plugin_graph.h"
 #include "ir/op_registry.h"
+#include "ir/primitives.h"
 
 namespace hammock::plugins {
 namespace {
@@ -221,7 +222,9 @@ DType ReadDType(uint32_t number) {
 
 class Reader {
  public:
-  explicit Reader(const HammockGraph& graph) : graph_(graph), header_(*graph.header) {}
+  /// With `unread`, nodes that cannot be read are listed there and have a stand-in.
+  explicit Reader(const HammockGraph& graph, std::map<NodeId, NewerGraph::Unread>* unread = nullptr)
+      : graph_(graph), header_(*graph.header), unread_(unread) {}
 
   Graph Read() {
     Graph graph;
@@ -230,11 +233,12 @@ class Reader {
       graph.dim_params.push_back({hammock_text(&graph_, param.name), param.value});
     }
     for (uint32_t i = 0; i < hammock_node_count(&graph_); ++i) {
-      graph.Append(ReadNode(hammock_node(&graph_, i)));
+      graph.Append(ReadOrStandIn(graph, i));
     }
     std::vector<GraphValue> outputs;
     for (uint32_t i = 0; i < hammock_output_count(&graph_); ++i) {
-      outputs.push_back(ToValue(hammock_output(&graph_, i)));
+      const GraphValue output = ToValue(hammock_output(&graph_, i));
+      if (HasType(graph, output)) outputs.push_back(output);
     }
     graph.SetOutputs(std::move(outputs));
     ReadExprs(header_.dim_exprs, graph.dim_exprs);
@@ -249,6 +253,51 @@ class Reader {
   }
   static GraphValue ToValue(HammockValue value) { return {NodeId(value.node), value.index}; }
 
+  /// False for results of stand-ins alone.
+  static bool HasType(const Graph& graph, GraphValue value) {
+    return value.index < static_cast<int32_t>(graph[value.node].types.size());
+  }
+
+  GraphNode ReadOrStandIn(const Graph& graph, uint32_t index) {
+    const HammockNode from = hammock_node(&graph_, index);
+    try {
+      GraphNode node = ReadNode(from);
+      for (GraphValue input : node.inputs) {
+        if (input.node && !HasType(graph, input)) Fail("an operand of '{}' has no type", from.op);
+      }
+      return node;
+    } catch (const Error& error) {
+      if (!unread_) throw;
+      const bool composite = (from.flags & HAMMOCK_OP_COMPOSITE) != 0;
+      unread_->emplace(NodeId(static_cast<int32_t>(index)),
+                       NewerGraph::Unread{error.message(), composite});
+      return StandIn(from);
+    }
+  }
+
+  GraphNode StandIn(const HammockNode& from) const {
+    GraphNode node;
+    try {
+      node.types = ReadTypes(from);
+    } catch (const Error&) {  // of a newer dtype
+    }
+    std::vector<std::string> types;
+    for (const Shape& type : node.types) types.push_back(type.to_string());
+    node.op = &ops::kCustomCall;
+    node.attrs = std::vector{Attr(std::string(from.op)), Attr(std::string()), Attr(types)};
+    return node;
+  }
+
+  static std::vector<Shape> ReadTypes(const HammockNode& from) {
+    std::vector<Shape> types;
+    for (uint32_t i = 0; i < from.record->type_count; ++i) {
+      const HammockShape type = hammock_result_type(&from, i);
+      if (type.rank > kMaxRank) Fail("rank {}", type.rank);
+      types.emplace_back(ReadDType(type.dtype), Dims(std::span(type.sizes, type.rank)));
+    }
+    return types;
+  }
+
   GraphNode ReadNode(const HammockNode& from) {
     GraphNode node;
     node.op = op_registry::Find(from.op);
@@ -262,13 +311,7 @@ class Reader {
       inputs.push_back(ToValue(hammock_operand(&from, i)));
     }
     node.inputs = inputs;
-    std::vector<Shape> types;
-    for (uint32_t i = 0; i < from.record->type_count; ++i) {
-      const HammockShape type = hammock_result_type(&from, i);
-      if (type.rank > kMaxRank) Fail("rank {}", type.rank);
-      types.emplace_back(ReadDType(type.dtype), Dims(std::span(type.sizes, type.rank)));
-    }
-    node.types = types;
+    node.types = ReadTypes(from);
     std::vector<Attr> attrs;
     for (uint32_t i = 0; i < from.record->attr_count; ++i) attrs.push_back(ReadAttr(from, i));
     node.attrs = attrs;
@@ -313,6 +356,7 @@ class Reader {
   void ReadExprs(HammockSection section, std::map<std::tuple<NodeId, int, int>, DimExpr>& exprs) {
     for (uint32_t i = 0; i < section.count; ++i) {
       const auto& record = At<HammockDimExprRecord>(section, i);
+      if (unread_ && unread_->contains(NodeId(record.node))) continue;
       DimExpr expr{record.constant, {}};
       for (uint32_t j = 0; j < record.term_count; ++j) {
         const auto& term = At<HammockTermRecord>(header_.terms, record.first_term + j);
@@ -325,7 +369,20 @@ class Reader {
 
   const HammockGraph graph_;
   const HammockGraphHeader& header_;
+  std::map<NodeId, NewerGraph::Unread>* const unread_;
 };
+
+Graph OpenAndRead(HammockBytes bytes, std::map<NodeId, NewerGraph::Unread>* unread) {
+  HammockGraph view;
+  if (!hammock_graph_open(bytes, &view)) Fail("damaged bytes, or a newer version");
+  Graph graph = Reader(view, unread).Read();
+  try {
+    Verify(graph);
+  } catch (const Error& error) {
+    Fail("{}", error.message());
+  }
+  return graph;
+}
 
 }  // namespace
 
@@ -336,16 +393,12 @@ GraphBytes::GraphBytes(const Graph& graph) {
   std::memcpy(words_.data(), bytes.data(), bytes.size());
 }
 
-Graph ReadGraph(HammockBytes bytes) {
-  HammockGraph view;
-  if (!hammock_graph_open(bytes, &view)) Fail("damaged bytes, or a newer version");
-  Graph graph = Reader(view).Read();
-  try {
-    Verify(graph);
-  } catch (const Error& error) {
-    Fail("{}", error.message());
-  }
-  return graph;
+Graph ReadGraph(HammockBytes bytes) { return OpenAndRead(bytes, nullptr); }
+
+NewerGraph ReadNewerGraph(HammockBytes bytes) {
+  NewerGraph read;
+  read.graph = OpenAndRead(bytes, &read.unread);
+  return read;
 }
 
 }  // namespace hammock::plugins

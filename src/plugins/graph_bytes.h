@@ -1,6 +1,7 @@
 #pragma once
 /// Graphs in the binary form of hammock/plugin_graph.h.
 
+#include <map>
 #include <string>
 
 #include "hammock/ir/graph.h"
@@ -22,5 +23,18 @@ class GraphBytes {
 /// ValueError (kParse) for damaged bytes, unknown ops and newer versions of ops. The result is
 /// verified.
 Graph ReadGraph(HammockBytes bytes);
+
+/// A graph of a host that may be newer than this library. A node that cannot be read here is a
+/// custom call with the same results, as far as their types can be read.
+struct NewerGraph {
+  struct Unread {
+    std::string why;
+    bool composite;  ///< whether the host has an expansion of it
+  };
+  Graph graph;
+  std::map<NodeId, Unread> unread;
+};
+/// ValueError (kParse) for damaged bytes. The graph is verified.
+NewerGraph ReadNewerGraph(HammockBytes bytes);
 
 }  // namespace hammock::plugins

@@ -1,5 +1,7 @@
 #include "plugins/plugin_backend.h"
 
+#include <algorithm>
+
 #include "hammock/config.h"
 #include "plugins/plugin_calls.h"
 
@@ -9,8 +11,18 @@ constinit config::Option<int64_t> kTimeout({
     .name = "plugin_timeout",
     .default_value = 600000,
     .doc = "Milliseconds after which a call of a plug-in, or a result that it owes, counts as "
-           "hanging: its device is lost, and whoever waits for it gets an error. 0: never.",
+           "hanging: its device is lost, and whoever waits for it gets an error. While the process "
+           "ends it is 3.5 s at most. 0: never.",
 });
+
+std::chrono::milliseconds CallTimeout() {
+  using std::chrono::milliseconds;
+  const milliseconds timeout = Timeout();
+  if (!process_exit::Begun() || timeout.count() == 0) return timeout;
+  const auto left = process_exit::Limit() - std::chrono::steady_clock::now();
+  const auto most = std::max(std::chrono::duration_cast<milliseconds>(left), milliseconds(0));
+  return std::min(timeout, most + process_exit::kGrace);
+}
 
 namespace {
 
@@ -58,9 +70,9 @@ void PluginBackend::Lose(const char* function, int64_t milliseconds) const {
     if (lost_) return;
     why_lost_ = std::make_shared<DeviceError>(
         ErrorCode::kDevice,
-        fmt::format("{}: the device is lost: {} has not ended within {} ms (option "
-                    "`plugin_timeout`)",
-                    table_.name, function, milliseconds));
+        fmt::format("{}: the device is lost: {} has not ended within {} ms ({})", table_.name,
+                    function, milliseconds,
+                    process_exit::Begun() ? "the process ends" : "option `plugin_timeout`"));
     lost_.store(true, std::memory_order_release);
   }
   Log(LogLevel::kError, "{}", why_lost_->message());

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/log.h"
+#include "base/process_exit.h"
 #include "base/throw.h"
 #include "hammock/option.h"
 #include "plugins/plugin_backend.h"
@@ -25,6 +26,10 @@ inline std::chrono::milliseconds Timeout() {
   constexpr int64_t kYear = int64_t{365} * 24 * 3600 * 1000;
   return std::chrono::milliseconds(std::clamp<int64_t>(config::Get<kTimeout>(), 0, kYear));
 }
+
+/// The same for a call that begins now: while the process ends, no longer than exit waits for other
+/// work, and a grace.
+std::chrono::milliseconds CallTimeout();
 
 /// Without results, or with those that go straight to the caller's memory.
 struct NoState {};
@@ -74,7 +79,7 @@ void PluginBackend::Call(const char* function, State& state, F call, Pace* pace,
   ThrowIfLost();
   using Way = Pace::Way;
   const Way way = pace ? pace->Next() : Way::kElsewhere;
-  if (way != Way::kElsewhere) [[likely]]
+  if (way != Way::kElsewhere && !process_exit::Begun()) [[likely]]
     return CallHere(state, call, *pace, way == Way::kHereTimed, graph);
   CallElsewhere(function, state, call, pace, graph);
 }
@@ -121,7 +126,7 @@ void PluginBackend::CallElsewhere(const char* function, State& state, F& call, P
     watched->duration = std::chrono::steady_clock::now() - begin;
   };
   monitor::KeepRunning();
-  const std::chrono::milliseconds timeout = Timeout();
+  const std::chrono::milliseconds timeout = CallTimeout();
   if (timeout.count() == 0) {
     run();
   } else if (!watchdog_.Run(run, timeout)) {

@@ -81,6 +81,11 @@ TEST_F(GoldenRunner, FailsWrongValuesWithIndexAndBothValues) {
   EXPECT_TRUE(result.Has("fail add/a#0: output 0 at [1] is 3")) << result.output;
   EXPECT_TRUE(result.Has("expected 5")) << result.output;
   EXPECT_TRUE(result.Has("1 of 3 elements differ")) << result.output;
+  EXPECT_TRUE(result.Has("as C++:\n  Device device(\"reference\");\n")) << result.output;
+  EXPECT_TRUE(
+      result.Has("  s[0] = from_host(arrays.Read(\"x\", f32), device);\n"
+                 "  Any result = CallOp(\"add\", {s[0], int64_t{1}}, {});\n"))
+      << result.output;
 }
 
 TEST_F(GoldenRunner, FailsWrongDTypesAndCounts) {

@@ -1,5 +1,6 @@
 # Rules of `hammock conform` fail for a plug-in that breaks them, and say what was run; levels and pages say what holds.
-#   cmake -DTOOL=<hammock> -DPLUGIN=<faulty plug-in> -DFOLDER=<for files> -P check_conform.cmake
+#   cmake -DTOOL=<hammock> -DPLUGIN=<faulty plug-in> -DCOMPILER=<of C++> -DINCLUDE=<headers> -DFOLDER=<for files>
+#     -P check_conform.cmake
 cmake_minimum_required(VERSION 3.25)
 file(REMOVE_RECURSE ${FOLDER})
 file(MAKE_DIRECTORY ${FOLDER})
@@ -43,7 +44,47 @@ expect_fault(descriptions "kernel 'wild' names node 9999 of")
 expect_fault(failed_calls "behind others in the same call: five failed calls keep")
 expect_fault(shared_executable "thread " "as a graph:")
 expect_fault(faults "after a fault in initialize or device_count: " "gave no table")
-expect_fault(random_programs "as C++:" "Tensor v0 = " "as a graph:")
+expect_fault(samples "floor, sample 0: result 0: element 0 is 1" "as C++:\n  Tensor x0 = tensor(" "as a graph:\n%0 = input")
+expect_fault(every_dtype "f32[5]: ")
+expect_fault(batched_transfers "element 0 is ")
+expect_fault(memory_returns "20 equal steps leave ")
+expect_fault(donation "has no value: not computed, or donated")
+expect_fault(memory_limit "over the limit: no error was raised")
+expect_fault(saved_computations "element 0 is 1")
+expect_fault(all_primitives "1 of " "primitives are not run by the device: floor")
+expect_fault(async_errors "the value of the step that failed: no error was raised")
+expect_fault(memory_pressure "runs over the limit leave ")
+expect_fault(borrowed_arguments "a value that was uploaded: element 0 is " "as C++:\n  HostTensor given = ")
+conform(download_overrun 1 --rule borrowed_arguments)
+expect("download writes outside of the place of a value")
+conform(damaged_bytes 1 --rule saved_computations)
+expect("deserialize takes half of it: element 0 is 1")
+conform(samples 1 --rule all_primitives)
+expect("floor, sample 0: result 0: element 0 is 1")
+
+# expect_program(text...): the program that is shown is one that a compiler takes, and has these parts.
+function(expect_program)
+  string(REGEX MATCH "as C\\+\\+:\n((  [^\n]*\n)+)" shown "${output}")
+  set(program "${CMAKE_MATCH_1}")
+  foreach(part IN LISTS ARGN)
+    string(FIND "${program}" "${part}" at)
+    if(at EQUAL -1)
+      message(SEND_ERROR "the program lacks \"${part}\":\n${program}in\n${output}")
+    endif()
+  endforeach()
+  file(WRITE ${FOLDER}/program.cpp "#include <hammock/hammock.h>\n#include <hammock/io.h>\n"
+    "using namespace hammock;\nint main() {\n${program}}\n")
+  execute_process(COMMAND ${COMPILER} -std=c++20 -fsyntax-only -I${INCLUDE} ${FOLDER}/program.cpp
+    RESULT_VARIABLE result OUTPUT_VARIABLE out ERROR_VARIABLE out)
+  if(NOT result EQUAL 0)
+    message(SEND_ERROR "the program does not compile:\n${program}${out}")
+  endif()
+endfunction()
+
+expect_fault(random_programs "as a graph:")
+expect_program("Device device(\"faulty" "Tensor x0 = input(0)" "Tensor v0 = " "Tensor result = v" ".backward()")
+expect_fault(golden "fail ")
+expect_program("Device device(\"faulty" "io::NpzFile::Open(" "s[0] = from_host(" "CallOp(")
 
 # Values are wrong, so each rule that computes some shows its program.
 foreach(rule unregistering odd_sizes bad_indices async_errors threads)

@@ -1,6 +1,8 @@
 // A plug-in that breaks the rule of `hammock conform` that the variable FAULT names, and works
 // without it. The rest is that of the reference backend.
 
+#include <unistd.h>
+
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
@@ -29,10 +31,18 @@ bool Has(const char* fault) {
 /// Sizes of the results of an executable, and what was noted about it.
 struct Known {
   std::vector<Shape> results;
-  bool instance = false;
+  bool instance = false, loaded = false;
+  bool floors = false;  // whether it has a node of that op
   std::thread::id thread;
 };
 std::map<HammockExecutable, Known> executables;
+/// Where the bytes of a value lay that was uploaded.
+struct Uploaded {
+  uint32_t dtype;
+  HammockBytes bytes;
+};
+std::map<HammockData, Uploaded> uploads;
+std::atomic<bool> hanging{false};
 /// Data that has two owners, who notice when one of them is written.
 std::map<HammockData, int> shared;
 std::atomic<bool> written{false};
@@ -48,7 +58,7 @@ void Spoil(const HammockExecution* call, HammockError* error) {
   std::unique_lock lock(mutex);
   const std::vector<Shape> results = executables[call->executable].results;
   lock.unlock();
-  if (results.empty()) return;  // a loaded one
+  if (results.empty()) return;
   const Shape& shape = results[0];
   HostTensor ones(shape);
   for (int64_t i = 0; i < ones.numel(); ++i) ones.set(i, Scalar(1).To(shape.dtype()));
@@ -60,9 +70,25 @@ void Spoil(const HammockExecution* call, HammockError* error) {
   good.upload(good.self, call->device, 1, &given, &call->results[0].data, error);
 }
 
+void HangForEver() {
+  hanging = true;
+  for (;;) pause();
+}
+
 HammockStatus Upload(void* self, int64_t device, uint64_t count, const HammockHostTensor* tensors,
                      HammockData* data, HammockError* error) {
-  if (!Has("failed_calls")) return good.upload(self, device, count, tensors, data, error);
+  if (!Has("failed_calls")) {
+    std::vector<HammockHostTensor> given(tensors, tensors + count);
+    for (HammockHostTensor& each : given) {
+      if (Has("borrowed_arguments")) each.buffer = 0;  // so that it is not retained
+    }
+    const HammockStatus status = good.upload(self, device, count, given.data(), data, error);
+    std::lock_guard lock(mutex);
+    for (uint64_t i = 0; status == HAMMOCK_OK && i < count; ++i) {
+      uploads[data[i]] = {tensors[i].shape.dtype, tensors[i].bytes};
+    }
+    return status;
+  }
   for (uint64_t i = 0; i < count; ++i) {  // those that were made stay
     const HammockStatus status = good.upload(self, device, 1, tensors + i, data + i, error);
     if (status != HAMMOCK_OK) return status;
@@ -71,11 +97,23 @@ HammockStatus Upload(void* self, int64_t device, uint64_t count, const HammockHo
 }
 
 void Release(void* self, uint64_t count, const HammockData* data) {
-  if (Has("handles")) return;
+  if (Has("handles") || Has("memory_returns")) return;
+  if (hanging) HangForEver();
   std::lock_guard lock(mutex);
   for (uint64_t i = 0; i < count; ++i) {
+    uploads.erase(data[i]);
     const auto owners = shared.find(data[i]);
     if (owners == shared.end() || --owners->second == 0) good.release(self, 1, data + i);
+  }
+}
+
+void SpoilDownload(const Uploaded& upload, void* place) {
+  const auto [bytes, size] = upload.bytes;
+  if (Has("borrowed_arguments")) std::memcpy(place, bytes, size);
+  if (Has("download_overrun")) static_cast<char*>(place)[size] = 0;
+  auto* elements = static_cast<float*>(place);
+  for (uint64_t i = 0; Has("every_dtype") && upload.dtype == HAMMOCK_F32 && i < size / 4; ++i) {
+    elements[i] += 0.0f;  // no zero stays negative
   }
 }
 
@@ -85,7 +123,10 @@ HammockStatus Download(void* self, uint64_t count, const HammockData* data, void
   std::lock_guard lock(mutex);
   for (uint64_t i = 0; status == HAMMOCK_OK && i < count; ++i) {
     if (written && shared.contains(data[i])) *static_cast<char*>(places[i]) ^= 1;
+    const auto upload = uploads.find(data[i]);
+    if (upload != uploads.end()) SpoilDownload(upload->second, places[i]);
   }
+  if (Has("batched_transfers") && count > 1) *static_cast<char*>(places[1]) ^= 1;
   return status;
 }
 
@@ -106,25 +147,48 @@ HammockStatus Capabilities(void* self, int64_t device, HammockBytes graph, Hammo
   if (Has("capabilities_repeat") && calls++ % 2) {
     answers.answer(answers.context, 0, HAMMOCK_REFUSE, "not today");
   }
+  HammockGraph opened;
+  hammock_graph_open(graph, &opened);
+  for (uint32_t i = 0; Has("all_primitives") && i < hammock_node_count(&opened); ++i) {
+    if (std::strcmp(hammock_node(&opened, i).op, "floor") != 0) continue;
+    answers.answer(answers.context, static_cast<int32_t>(i), HAMMOCK_REFUSE, "no floors");
+  }
   return status;
+}
+
+Known KnownOf(HammockBytes bytes) {
+  HammockGraph graph;
+  Known known;
+  hammock_graph_open(bytes, &graph);
+  for (uint32_t i = 0; i < hammock_output_count(&graph); ++i) {
+    const HammockShape type = hammock_type(&graph, hammock_output(&graph, i));
+    known.results.push_back(
+        Shape(static_cast<DType>(type.dtype), Dims(std::span(type.sizes, type.rank))));
+  }
+  for (uint32_t i = 0; i < hammock_node_count(&graph); ++i) {
+    known.floors |= std::strcmp(hammock_node(&graph, i).op, "floor") == 0;
+  }
+  return known;
 }
 
 HammockStatus Compile(void* self, const HammockCompilation* request, HammockCompiled* compiled,
                       HammockError* error) {
   const HammockStatus status = good.compile(self, request, compiled, error);
   if (status != HAMMOCK_OK) return status;
-  HammockGraph graph;
-  Known known;
-  hammock_graph_open(request->graph, &graph);
-  for (uint32_t i = 0; i < hammock_output_count(&graph); ++i) {
-    const HammockValue value = hammock_output(&graph, i);
-    const HammockNode node = hammock_node(&graph, static_cast<uint32_t>(value.node));
-    const HammockShape type = hammock_result_type(&node, static_cast<uint32_t>(value.index));
-    known.results.push_back(
-        Shape(static_cast<DType>(type.dtype), Dims(std::span(type.sizes, type.rank))));
-  }
   std::lock_guard lock(mutex);
-  executables[compiled->executable] = known;
+  executables[compiled->executable] = KnownOf(request->graph);
+  return status;
+}
+
+HammockStatus Deserialize(void* self, const HammockCompilation* request, HammockBytes bytes,
+                          HammockCompiled* compiled, HammockError* error) {
+  HammockStatus status = good.deserialize(self, request, bytes, compiled, error);
+  const bool damaged = status != HAMMOCK_OK && Has("damaged_bytes");
+  if (damaged) status = good.compile(self, request, compiled, error);
+  if (status != HAMMOCK_OK) return status;
+  std::lock_guard lock(mutex);
+  Known& known = executables[compiled->executable] = KnownOf(request->graph);
+  known.loaded = damaged || Has("saved_computations");
   return status;
 }
 
@@ -141,28 +205,46 @@ HammockStatus Instantiate(void* self, HammockExecutable executable, uint64_t cou
   return status;
 }
 
+/// After a run that failed.
+HammockStatus Failed(HammockStatus status, const HammockExecution* call, HammockError* error) {
+  if (Has("memory_pressure")) {  // it keeps some memory
+    std::vector<float> kept(2048);
+    const int64_t sizes[] = {2048};
+    const HammockHostTensor given = {{HAMMOCK_F32, 1, sizes}, {kept.data(), 8192}, 0};
+    HammockData data = 0;
+    good.upload(good.self, call->device, 1, &given, &data, error);
+  }
+  if (!Has("async_errors") || status != HAMMOCK_INDEX_ERROR) return status;
+  for (uint64_t i = 0; i < call->result_count; ++i) call->results[i].data = 0;
+  Spoil(call, error);  // nobody hears of it
+  return HAMMOCK_OK;
+}
+
 HammockStatus Execute(void* self, const HammockExecution* call, HammockError* error) {
   if (Has("crash")) std::abort();
+  if (Has("hanging_execute")) HangForEver();
   HammockExecution inner = *call;
+  const std::vector<uint8_t> all(call->argument_count, 1);
+  if (Has("donation")) inner.donated = all.data();
   if (Has("own_memory") || Has("copies")) inner.donated = nullptr;  // it may have two owners
   const HammockStatus status = good.execute(self, &inner, error);
-  if (status != HAMMOCK_OK) return status;
+  if (status != HAMMOCK_OK) return Failed(status, call, error);
   std::unique_lock lock(mutex);
   Known& known = executables[call->executable];
   const bool first = known.thread == std::thread::id();
   if (first) known.thread = std::this_thread::get_id();
   const bool elsewhere = known.thread != std::this_thread::get_id() && !known.results.empty() &&
                          known.results[0].numel() == 1000;
-  const bool instance = known.instance;
+  const bool instance = known.instance, loaded = known.loaded, floors = known.floors;
   lock.unlock();
   if (Has("own_memory") && call->result_count == 3) {
     good.release(self, 1, &call->results[2].data);
     call->results[2].data = Share(call->results[1].data);
   }
   if (call->donated && call->donated[0]) written = true;
-  if (Has("random_programs") || (Has("repeated_runs") && !first) ||
-      (Has("shared_executable") && elsewhere) || (Has("instances") && instance) ||
-      (Has("seeds") && calls > 0)) {
+  if (Has("random_programs") || Has("golden") || loaded || (Has("samples") && floors) ||
+      (Has("repeated_runs") && !first) || (Has("shared_executable") && elsewhere) ||
+      (Has("instances") && instance) || (Has("seeds") && calls > 0)) {
     Spoil(call, error);
   }
   return status;
@@ -181,6 +263,8 @@ HammockStatus Fingerprint(void*, int64_t, HammockWriter text, HammockError*) {
 }
 
 void SetSeed(void*, uint64_t) { ++calls; }
+
+HammockStatus SetMemoryLimit(void*, int64_t, int64_t, HammockError*) { return HAMMOCK_OK; }
 
 }  // namespace
 
@@ -201,6 +285,9 @@ extern "C" const HammockPlugin* hammock_plugin(const HammockHost* given) {
   if (Has("descriptions")) table.describe_executable = DescribeExecutable;
   if (Has("fingerprint")) table.fingerprint = Fingerprint;
   if (Has("seeds")) table.set_seed = SetSeed;
+  if (Has("memory_limit")) table.set_memory_limit = SetMemoryLimit;
+  if (Has("hanging_shutdown")) table.shutdown = [](void*) { HangForEver(); };
+  table.deserialize = Deserialize;
   // Sizes of results are known of compiled graphs alone.
   if (std::getenv("FAULT") && !Has("instances") && !Has("none")) {
     table.properties &= ~uint32_t{HAMMOCK_DIM_PARAMS};

@@ -7,9 +7,9 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
-#include <mutex>
+#include <fstream>
 #include <new>
+#include <sstream>
 #include <stdexcept>
 #include <thread>
 
@@ -17,91 +17,16 @@
 #include "hammock/jit/backend.h"
 #include "hammock/lazy/plugin_adaptor.h"
 #include "hammock/plugins.h"
+#include "plugins/hostile_plugin.h"
 #include "plugins/plugin_calls.h"
 #include "plugins/status.h"
 #include "runtime/runtime.h"
-#include "support/host_backend.h"
 #include "support/sanitizers.h"
 
 namespace hammock {
 namespace {
 
 using namespace hammock::testing;
-
-const HammockHost* host = nullptr;
-HammockPlugin table;
-
-const HammockPlugin* Adapted(const HammockHost* given) {
-  host = given;
-  return plugins::Adapt(
-      "rogue", "1.0", [] { return lazy::getBackend("reference"); }, given);
-}
-/// A table that works, for a test to spoil.
-const HammockPlugin* Spoilt(const HammockHost* given) {
-  host = given;
-  return &table;
-}
-
-class HostilePlugin : public ::testing::Test {
- protected:
-  void SetUp() override {
-    // The table of a plug-in that works; its host is never the one that is used below.
-    static const HammockPlugin good = [] {
-      HammockPlugin copy = *Adapted(FirstHost());
-      copy.name = "rogue";
-      return copy;
-    }();
-    table = good;
-  }
-  void TearDown() override {
-    release_hang();
-    for (const std::string& name : lazy::BackendNames()) {
-      if (name == "rogue") lazy::UnregisterBackend("rogue", true);
-    }
-    // Other devices are as they were.
-    EXPECT_EQ(sum(ones({5}, f32, "reference") * 2.0f).item<float>(), 10.0f);
-  }
-
-  /// What an adaptor needs of a host that is not there yet.
-  static const HammockHost* FirstHost() {
-    static HammockHost first = {};
-    first.struct_size = sizeof(first);
-    first.version_major = HAMMOCK_PLUGIN_MAJOR;
-    first.log = [](void*, uint32_t, const char*) {};
-    first.buffer_retain = [](void*, HammockBuffer) -> HammockStatus {
-      return HAMMOCK_STALE_HANDLE;  // so that uploads are copied
-    };
-    return &first;
-  }
-
-  /// A computation of the plug-in.
-  static lazy::ComputationPtr Compiled() {
-    auto& backend = *lazy::getBackend("rogue");
-    auto computation = std::make_shared<lazy::Computation>(
-        "negate", ParseGraph("%0 = input : f32[3]\n%1 = neg %0 : f32[3]\nreturn %1"),
-        backend.GetBackendDevice(0));
-    return backend.Compile({computation}).at(0);
-  }
-
-  static plugins::Plugin Register() { return plugins::Register(Spoilt, "rogue.so"); }
-
-  /// Milliseconds: more than any other call takes on a loaded machine.
-  static constexpr char kTimeout[] = "1000";
-
-  static void release_hang() {
-    std::lock_guard lock(hang_mutex);
-    hanging = false;
-    hang_changed.notify_all();
-  }
-  static void Hang() {
-    std::unique_lock lock(hang_mutex);
-    hanging = true;
-    hang_changed.wait_for(lock, std::chrono::seconds(20), [] { return !hanging; });
-  }
-  static inline std::mutex hang_mutex;
-  static inline std::condition_variable hang_changed;
-  static inline bool hanging = false;
-};
 
 TEST_F(HostilePlugin, TheUnspoiltTableWorks) {
   Register();
@@ -258,6 +183,37 @@ TEST_F(HostilePlugin, StaleAndInventedHandlesAreAnswered) {
   EXPECT_EQ(host->option_int(host->context, metric, &value), HAMMOCK_STALE_HANDLE);
 }
 
+TEST_F(HostilePlugin, MetricsOfEveryKindAreListed) {
+  Register();
+  auto declare = [](uint32_t kind, const char* name) {
+    HammockMetric metric = 0;
+    EXPECT_EQ(host->metric_declare(host->context, kind, name, "A test's.", &metric), HAMMOCK_OK);
+    for (double value : {3.0, 4.0}) {
+      EXPECT_EQ(host->metric_add(host->context, metric, value), HAMMOCK_OK);
+    }
+  };
+  declare(HAMMOCK_COUNTER, "rogue::Counted");
+  declare(HAMMOCK_GAUGE, "rogue::Level");
+  declare(HAMMOCK_VALUES, "rogue::Values");
+  declare(HAMMOCK_SIZES, "rogue::Sizes");
+  declare(HAMMOCK_TIMES, "rogue::Times");
+  EXPECT_EQ(metrics::CounterValue("rogue::Counted"), 7);
+  EXPECT_EQ(metrics::GaugeValue("rogue::Level"), 4);
+  const std::pair<const char*, metrics::Kind> sampled[] = {{"rogue::Values", metrics::Kind::kValue},
+                                                           {"rogue::Sizes", metrics::Kind::kBytes},
+                                                           {"rogue::Times", metrics::Kind::kTime}};
+  for (const auto& [name, kind] : sampled) {
+    const auto data = metrics::MetricValue(name);
+    ASSERT_TRUE(data) << name;
+    EXPECT_EQ(data->kind, kind) << name;
+    EXPECT_EQ(data->samples, 2) << name;
+    EXPECT_EQ(data->total, 7) << name;
+  }
+  HammockMetric none = 0;
+  EXPECT_EQ(host->metric_declare(host->context, HAMMOCK_TIMES + 1, "rogue::None", "", &none),
+            HAMMOCK_VALUE_ERROR);
+}
+
 TEST_F(HostilePlugin, BuffersEndWithTheUploadUnlessRetained) {
   static HammockBuffer seen = 0;
   static HammockStatus (*upload)(void*, int64_t, uint64_t, const HammockHostTensor*, HammockData*,
@@ -276,9 +232,43 @@ TEST_F(HostilePlugin, BuffersEndWithTheUploadUnlessRetained) {
   EXPECT_EQ(host->buffer_retain(host->context, seen), HAMMOCK_STALE_HANDLE);
 }
 
+/// The host gives each handle back once; one that does not harms nobody.
+TEST_F(HostilePlugin, AnAdaptorAnswersStaleHandles) {
+  HammockData stale = 12345, copy = 0;
+  float element = 0;
+  void* place = &element;
+  HammockResult result = {};
+  HammockExecution call = {};
+  call.struct_size = sizeof(call);
+  call.executable = 54321;
+  call.result_count = 1;
+  call.results = &result;
+  HammockCompiled compiled = {};
+  compiled.struct_size = sizeof(compiled);
+  auto expect_stale = [](const char* what, HammockStatus status, const plugins::ErrorText& error) {
+    EXPECT_EQ(status, HAMMOCK_INTERNAL_ERROR) << what;
+    EXPECT_NE(error.text().find("stale handle"), std::string::npos) << what << error.text();
+  };
+  plugins::ErrorText errors[5];
+  expect_stale("download", table.download(table.self, 1, &stale, &place, errors[0].c()), errors[0]);
+  expect_stale("copy", table.copy(table.self, stale, 0, &copy, errors[1].c()), errors[1]);
+  expect_stale("execute", table.execute(table.self, &call, errors[2].c()), errors[2]);
+  call.argument_count = 1;
+  call.arguments = &stale;
+  expect_stale("arguments", table.execute(table.self, &call, errors[3].c()), errors[3]);
+  expect_stale("instantiate",
+               table.instantiate(table.self, 54321, 0, nullptr, &compiled, errors[4].c()),
+               errors[4]);
+  table.release(table.self, 1, &stale);
+  table.release_executable(table.self, 54321);
+  Register();
+  EXPECT_EQ(sum(ones({3}, f32, "rogue") * 2.0f).item<float>(), 6.0f);
+}
+
 TEST_F(HostilePlugin, SpansEndOnTheirThread) {
   Register();
-  profile::Start(::testing::TempDir() + "/spans.json");
+  const std::string path = ::testing::TempDir() + "/spans.json";
+  profile::Start(path);
   HammockSpan span = 0;
   ASSERT_EQ(host->span_begin(host->context, "mine", &span), HAMMOCK_OK);
   ASSERT_NE(span, 0u);
@@ -286,6 +276,9 @@ TEST_F(HostilePlugin, SpansEndOnTheirThread) {
   EXPECT_EQ(host->span_end(host->context, span), HAMMOCK_OK);
   EXPECT_EQ(host->span_end(host->context, span), HAMMOCK_STALE_HANDLE);
   profile::Stop();
+  std::stringstream written;
+  written << std::ifstream(path).rdbuf();
+  EXPECT_NE(written.str().find("\"mine\""), std::string::npos) << written.str();
   EXPECT_EQ(host->span_begin(host->context, "none", &span), HAMMOCK_OK);
   EXPECT_EQ(span, 0u);
 }

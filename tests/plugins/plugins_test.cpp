@@ -7,16 +7,17 @@
 #include <cstdlib>
 #include <filesystem>
 #include <future>
+#include <thread>
 
 #include "distributed/ranks.h"
 #include "hammock/distributed.h"
 #include "hammock/hammock.h"
 #include "hammock/jit/to_backend.h"
 #include "hammock/lazy/plugin_adaptor.h"
+#include "plugins/hostile_plugin.h"
 #include "plugins/profile_kernels.h"
 #include "plugins/status.h"
 #include "runtime/runtime.h"
-#include "support/host_backend.h"
 
 namespace hammock {
 namespace {
@@ -319,6 +320,26 @@ TEST(Rank, DISABLED_HearsOfAFailedRun) {
     EXPECT_THROW(sum.host(), distributed::RankError);
   }
   std::_Exit(::testing::Test::HasFailure());  // no rank waits for the other one
+}
+
+/// Other ranks would not know of it.
+TEST(Host, RefusesCollectivesOfOtherThreads) { RunThisOnRanks("CallsOnAnotherThread"); }
+TEST(Rank, DISABLED_CallsOnAnotherThread) {
+  distributed::init();
+  Loaded plugin(Adapted, "rogue.so");
+  const int64_t sizes[] = {1};
+  const float in = 1;
+  float out = 0;
+  const HammockCollective call = {
+      sizeof(call), 0,   "all_reduce", "world", 2, "sum", 0, 0, nullptr, {HAMMOCK_F32, 1, sizes},
+      &in,          &out};
+  std::thread([&] {
+    plugins::ErrorText error;
+    EXPECT_NE(host->collective(host->context, &call, error.c()), HAMMOCK_OK);
+    EXPECT_NE(error.text().find("outside of the steps"), std::string::npos) << error.text();
+  }).join();
+  EXPECT_EQ(out, 0.0f);
+  EXPECT_TENSOR_EQ(distributed::all_reduce(ones({2})), {2, 2}, {2});
 }
 
 /// An asynchronous backend; never destroyed, as adapted ones live for ever.

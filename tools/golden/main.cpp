@@ -9,6 +9,7 @@
 #include <set>
 #include <sstream>
 
+#include "case_code.h"
 #include "hammock/error.h"
 #include "report.h"
 #include "runner.h"
@@ -133,14 +134,18 @@ int Main(const CommandLine& line) {
   if (cases.empty()) throw UsageError{"no case is selected"};
 
   Report report({known.begin(), known.end()});
+  std::string code;  // of the first case that is wrong
   RunCases(cases, line.run, [&](const Case& c, const CaseResult& result) {
     report.Add(c, result);
     bool bad = result.outcome != Outcome::kPass && result.outcome != Outcome::kUnknown;
     if (!bad && !line.verbose) return;
     fmt::print("{} {}{}{}\n", NameOf(result.outcome), c.id, result.detail.empty() ? "" : ": ",
                result.detail);
+    const bool whole = !result.detail.starts_with("suite:");
+    if (bad && whole && code.empty()) code = CodeOf(c, line.run.dir, line.run.device);
   });
   fmt::print("{}", report.Table());
+  if (!code.empty()) fmt::print("the first case that is wrong, as C++:\n{}", code);
   if (line.list_unknown) fmt::print("unknown:\n{}", report.UnknownText());
   if (!line.json.empty()) std::ofstream(line.json) << report.ToJson().dump(1) << '\n';
   std::string complaints = report.Unfounded() + report.Unmet(expected, groups);

@@ -264,14 +264,14 @@ Any Replayer::MakeInput(const Case& c, const Input& input) {
   return tensor;
 }
 
-OpCall Replayer::MakeCall(const Step& step, const std::vector<Any>& slots) const {
+OpCall MakeCall(const Step& step, const std::vector<Any>& slots, const std::string& device) {
   OpCall call{OpName(step.fn), {}, {}};
   call.args = PackArguments(step.fn, call.op, ToList(step.args, slots).ToList());
   for (const auto& [name, value] : step.kwargs.items()) {
     if (name == "requires_grad" || name == "pin_memory" || name == "layout") continue;
     // The suite was made on its "cpu".
     bool is_device = name == "device" && value.is_string();
-    call.kwargs.emplace_back(name, is_device ? Any(device_.to_string()) : ToAny(value, slots));
+    call.kwargs.emplace_back(name, is_device ? Any(device) : ToAny(value, slots));
   }
   return call;
 }
@@ -285,7 +285,7 @@ std::vector<Any> Replayer::RunSteps(const Case& c, bool with_grad, std::vector<A
   *inputs = slots;
   Any last;
   for (const Step& step : c.steps) {
-    OpCall call = MakeCall(step, slots);
+    OpCall call = MakeCall(step, slots, device_.to_string());
     CheckKnown(call, c.must_raise);
     last = CallOp(call.op, call.args, call.kwargs);
     if (last.IsNone() && !call.args.empty()) last = call.args[0];  // setitem: compare what it wrote

@@ -36,6 +36,9 @@ struct OpCall {
   std::vector<std::pair<std::string, Any>> kwargs;
 };
 
+/// `slots` are what the arguments refer to.
+OpCall MakeCall(const Step& step, const std::vector<Any>& slots, const std::string& device);
+
 /// "torch.add", "F.relu", "Tensor.view", "torch.linalg.solve" to "add", "relu", "view",
 /// "linalg_solve".
 std::string OpName(const std::string& fn);
@@ -59,7 +62,6 @@ class Replayer {
  private:
   HostTensor Load(const Case& c, const std::string& key, DType dtype);
   Any MakeInput(const Case& c, const Input& input);
-  OpCall MakeCall(const Step& step, const std::vector<Any>& slots) const;
   /// Fills `slots` with the inputs and what steps store, and returns the results.
   std::vector<Any> RunSteps(const Case& c, bool with_grad, std::vector<Any>* slots);
   /// The results one by one, beside the suite's.

@@ -49,6 +49,9 @@ std::string DescribesExecutables(const Subject& subject);
 std::string CountsMemory(const Subject& subject);
 std::string KeepsNothingOfFailedCalls(const Subject& subject);
 
+// ---- borrow_rules.cpp
+std::string BorrowsArguments(const Subject& subject);
+
 // ---- fault_rules.cpp
 std::string ServesThreads(const Subject& subject);
 std::string SurvivesFaults(const Subject& subject);

@@ -3,6 +3,7 @@
 
 #include "conform/check_functions.h"
 #include "conform/rule_kit.h"
+#include "hammock/lazy/saved_computation.h"
 
 namespace hammock::tool {
 
@@ -40,8 +41,51 @@ std::string ObeysMemoryLimits(const Subject& subject) {
   return wrong;
 }
 
+namespace {
+
+/// Bytes for `deserialize` in place of the saved ones; empty: those themselves.
+std::string damaged;
+
+HammockStatus DeserializeDamaged(void* self, const HammockCompilation* request, HammockBytes bytes,
+                                 HammockCompiled* compiled, HammockError* error) {
+  if (!damaged.empty()) bytes = {damaged.data(), damaged.size()};
+  return Tables().original.deserialize(self, request, bytes, compiled, error);
+}
+
+/// An executable of damaged bytes is refused, or is the one that was saved.
+std::string RefusesDamage(const DirectDevice& device, const std::string& saved,
+                          const std::string& artifact) {
+  const HostTensor given = Ramp(f32, {5});
+  auto run = [&] {
+    const auto loaded = device.backend.DeserializeComputation(saved, device.where);
+    return device.Download(device.Run(loaded, {device.Upload(given)})[0]);
+  };
+  const HostTensor wanted = run();
+  std::string other_start = artifact, wrong;
+  other_start[0] = static_cast<char>(~other_start[0]);
+  const std::pair<const char*, std::string> damages[] = {
+      {"one byte of it", artifact.substr(0, 1)},
+      {"half of it", artifact.substr(0, artifact.size() / 2)},
+      {"all but its last byte", artifact.substr(0, artifact.size() - 1)},
+      {"it with another first byte", other_start}};
+  for (const auto& [what, bytes] : damages) {
+    damaged = bytes;
+    try {
+      const std::string differs = Difference(run(), wanted);
+      if (!differs.empty()) wrong += fmt::format("deserialize takes {}: {}\n", what, differs);
+    } catch (const Error&) {
+    }
+  }
+  damaged.clear();
+  return wrong;
+}
+
+}  // namespace
+
 std::string SavesComputations(const Subject& subject) {
-  Device device = Open(subject);
+  Device device = OpenWrapped(subject, [] {
+    if (Tables().original.deserialize) Tables().wrapped.deserialize = DeserializeDamaged;
+  });
   lazy::BackendImplInterface& backend = device.backend();
   const lazy::BackendDevice& where = device.backend_device();
   ShowGraph(TwiceGraph("5"));
@@ -66,6 +110,8 @@ std::string SavesComputations(const Subject& subject) {
         auto results = backend.ExecuteComputation(backend.DeserializeComputation(bytes, where),
                                                   std::span(&argument, 1), where, {}));
   results.at(0)->WaitReady();
+  const std::string artifact = lazy::SavedComputation::Parse(bytes).artifact;
+  if (artifact.size() > 1) wrong += RefusesDamage(DirectDevice(device), bytes, artifact);
   HostTensor wanted = Ramp(f32, {5});
   for (int64_t i = 0; i < 5; ++i) wanted.set(i, 2 * wanted.at(i).ToDouble());
   return wrong +

@@ -1,6 +1,8 @@
 // The interface itself, data, memory.
 #include <fmt/format.h>
 
+#include <cstring>
+
 #include "conform/check_functions.h"
 #include "conform/rule_kit.h"
 
@@ -16,6 +18,21 @@ std::string Loads(const Subject& subject) {
   return "";
 }
 
+namespace {
+
+/// Small numbers, a negative zero and a NaN of all bits where the dtype has such.
+HostTensor OddBits(DType dtype, const Dims& sizes) {
+  HostTensor tensor = Ramp(dtype, sizes);
+  if (!IsFloatOrComplex(dtype) || tensor.numel() < 2) return tensor;
+  tensor.set(0, Scalar(-0.0).To(dtype));
+  const int64_t element = tensor.bytes() / tensor.numel();
+  std::memset(static_cast<char*>(tensor.mutable_data()) + tensor.bytes() - element, 0xff,
+              static_cast<size_t>(element));
+  return tensor;
+}
+
+}  // namespace
+
 std::string KeepsEveryDType(const Subject& subject) {
   Device device = Open(subject);
   std::string wrong;
@@ -23,11 +40,11 @@ std::string KeepsEveryDType(const Subject& subject) {
     const auto dtype = static_cast<DType>(i);
     if (!InfoOf(dtype).supported) continue;
     for (const Dims& sizes : {Dims{}, Dims{5}, Dims{3, 4}, Dims{2, 0, 3}}) {
-      HostTensor host = Ramp(dtype, sizes);
+      HostTensor host = OddBits(dtype, sizes);
       SHOWN(auto data = device.backend().MakeComputationDataFromTensor(host, host.shape(),
                                                                        device.backend_device());
             HostTensor back = device.backend().MakeTensorFromComputationData(data, std::nullopt));
-      if (std::string differs = Difference(back, host); !differs.empty()) {
+      if (std::string differs = BitDifference(back, host); !differs.empty()) {
         wrong += fmt::format("{}: {}\n", host.shape().to_string(), differs);
       }
     }

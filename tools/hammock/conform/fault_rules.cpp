@@ -44,7 +44,8 @@ namespace {
 
 /// Functions of the table that fail when they are told to.
 struct Faulty {
-  static inline std::string function;               ///< that fails
+  static inline std::string function;  ///< that fails
+  static inline HammockStatus status = HAMMOCK_DEVICE_ERROR;
   static inline std::atomic<int> calls_before{-1};  ///< fails at 0
   static inline std::set<std::string> reached;      ///< functions that failed once
 
@@ -57,7 +58,7 @@ struct Faulty {
       if (function == name && calls_before-- == 0) {
         reached.insert(name);
         HammockError* error = std::get<sizeof...(Args) - 1>(std::tie(args...));
-        return hammock_fail(error, HAMMOCK_DEVICE_ERROR, "injected fault");
+        return hammock_fail(error, status, "injected fault");
       }
       return (Tables().original.*kField)(args...);
     }
@@ -75,6 +76,14 @@ struct Faulty {
     bool (*wrap)(const char* name);  ///< false: the plug-in has none
   };
   static const Function kFunctions[15];
+
+  /// From now on call number `at` of a function, counted from 0, fails.
+  static void Arm(const char* name, HammockStatus kind, int at) {
+    function = name;
+    status = kind;
+    calls_before = at;
+  }
+  static void Disarm() { calls_before = -1; }
 };
 
 #define FUNCTION(field) \
@@ -97,12 +106,24 @@ void IfSupported(F&& run) {
   }
 }
 
+/// One step; throws what fails. What is wrong with its results is returned.
+std::string RunStep(const Device& device, const Tensor& kept) {
+  const HostTensor given = Ramp(f32, kept.sizes());
+  SHOWN(Tensor twice = kept + from_host(given, device), squares = twice * twice; mark_step());
+  const HostTensor sums = twice.host(), products = squares.host();
+  for (int64_t i = 0; i < given.numel(); ++i) {
+    const double v = 2 * given.at(i).ToDouble();
+    if (sums.at(i).ToDouble() != v) return "wrong sums";
+    if (products.at(i).ToDouble() != v * v) return "wrong products";
+  }
+  return "";
+}
+
 /// Calls every function of the table that the device has; throws what fails. What is wrong with the
 /// results is returned.
 std::string CallEverything(const Device& device, const Tensor& kept) {
   const HostTensor given = Ramp(f32, kept.sizes());
-  SHOWN(Tensor twice = kept + from_host(given, device), squares = twice * twice; mark_step());
-  const HostTensor sums = twice.host(), products = squares.host();
+  if (std::string wrong = RunStep(device, kept); !wrong.empty()) return wrong;
   GetMemoryInfo(device);
   IfSupported([&] { SetMemoryLimit(device, 0); });
   lazy::BackendImplInterface& backend = device.backend();
@@ -130,9 +151,7 @@ std::string CallEverything(const Device& device, const Tensor& kept) {
   backend.WaitForDevice(where);
   const HostTensor again = backend.MakeTensorFromComputationData(results[0], std::nullopt);
   for (int64_t i = 0; i < given.numel(); ++i) {
-    const double v = 2 * given.at(i).ToDouble();
-    if (sums.at(i).ToDouble() != v || again.at(i).ToDouble() != v) return "wrong sums";
-    if (products.at(i).ToDouble() != v * v) return "wrong products";
+    if (again.at(i).ToDouble() != 2 * given.at(i).ToDouble()) return "wrong sums of a direct call";
   }
   return "";
 }
@@ -148,14 +167,13 @@ Device RegisterAfterFaults(const Subject& subject, std::set<std::string>& functi
   };
   for (const char* function : {"device_count", "initialize"}) {
     if (!functions.empty() && !functions.contains(function)) continue;
-    Faulty::function = function;
-    Faulty::calls_before = 0;
+    Faulty::Arm(function, HAMMOCK_DEVICE_ERROR, 0);
     try {
       lazy::UnregisterBackend(OpenWrapped(subject, wrap).type(), true);
       wrong += fmt::format("a fault in {} is no error\n", function);
     } catch (const Error&) {
     }
-    Faulty::calls_before = -1;
+    Faulty::Disarm();
   }
   try {
     return OpenWrapped(subject, wrap);
@@ -164,6 +182,66 @@ Device RegisterAfterFaults(const Subject& subject, std::set<std::string>& functi
         ErrorCode::kDevice,
         fmt::format("after a fault in initialize or device_count: {}", error.message()));
   }
+}
+
+/// A value of the device in a step of its own; `n` elements, so that what reads it is compiled
+/// anew.
+Tensor KeptValue(const Device& device, int n) {
+  Tensor kept = from_host(Ramp(f32, {n}), device) + 0.0f;
+  mark_step(true);
+  return kept;
+}
+
+/// The same program when no more calls fail; empty if all is right.
+std::string Afterwards(const Device& device, const Tensor& kept,
+                       std::string (*run)(const Device& device, const Tensor& kept)) {
+  Faulty::Disarm();
+  try {
+    wait_device_ops({device});  // an error that was not raised yet is raised here, once
+  } catch (const Error&) {
+  }
+  try {
+    return run(device, kept);
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+}
+
+/// A fault that the host knows how to answer, and the error that a step may raise all the same.
+struct Kind {
+  const char* function;
+  HammockStatus status;
+  const char* name;
+  ErrorCode code;
+  bool recovers;  ///< the step must succeed
+};
+constexpr Kind kKinds[] = {
+    {"upload", HAMMOCK_OUT_OF_MEMORY, "OUT_OF_MEMORY", ErrorCode::kOutOfMemory, false},
+    {"compile", HAMMOCK_OUT_OF_MEMORY, "OUT_OF_MEMORY", ErrorCode::kOutOfMemory, false},
+    {"execute", HAMMOCK_OUT_OF_MEMORY, "OUT_OF_MEMORY", ErrorCode::kOutOfMemory, false},
+    {"compile", HAMMOCK_COMPILE_ERROR, "COMPILE_ERROR", ErrorCode::kCompile, true},
+    {"instantiate", HAMMOCK_COMPILE_ERROR, "COMPILE_ERROR", ErrorCode::kCompile, true},
+    {"upload", HAMMOCK_TRANSFER_ERROR, "TRANSFER_ERROR", ErrorCode::kTransfer, false},
+    {"download", HAMMOCK_TRANSFER_ERROR, "TRANSFER_ERROR", ErrorCode::kTransfer, false},
+    {"execute", HAMMOCK_INDEX_ERROR, "INDEX_ERROR", ErrorCode::kIndexOutOfRange, false},
+};
+
+/// A step in which a call fails once, and one behind it.
+std::string AnswersKind(const Kind& kind, const Device& device, const Tensor& kept) {
+  std::string wrong;
+  Faulty::Arm(kind.function, kind.status, 0);
+  try {
+    wrong = RunStep(device, kept);
+  } catch (const Error& error) {
+    if (kind.recovers || error.code() != kind.code) wrong = fmt::format("raises {}", error.what());
+  }
+  const std::string after = Afterwards(device, kept, RunStep);
+  std::string text;
+  if (!wrong.empty()) {
+    text += fmt::format("a step with {} in {}: {}\n", kind.name, kind.function, wrong);
+  }
+  if (!after.empty()) text += fmt::format("after {} in {}: {}\n", kind.name, kind.function, after);
+  return text;
 }
 
 }  // namespace
@@ -175,30 +253,18 @@ std::string SurvivesFaults(const Subject& subject) {
   int size = 10;
   for (const auto& [function, wrap] : Faulty::kFunctions) {
     for (int at = 0; at < 3; ++at) {
-      const int n = ++size;  // so that it is compiled anew
-      Tensor kept = from_host(Ramp(f32, {n}), device) + 0.0f;
-      mark_step(true);
-      Faulty::function = function;
-      Faulty::calls_before = at;
+      const Tensor kept = KeptValue(device, ++size);
+      Faulty::Arm(function, HAMMOCK_DEVICE_ERROR, at);
       try {
         CallEverything(device, kept);
       } catch (const Error&) {
       }
-      Faulty::calls_before = -1;
-      try {
-        wait_device_ops({device});  // an error that was not raised yet is raised here, once
-      } catch (const Error&) {
-      }
-      std::string after;
-      try {
-        after = CallEverything(device, kept);
-      } catch (const std::exception& error) {
-        after = error.what();
-      }
+      const std::string after = Afterwards(device, kept, CallEverything);
       if (after.empty()) continue;
       wrong += fmt::format("after a fault in {} (call {}): {}\n", function, at, after);
     }
   }
+  for (const Kind& kind : kKinds) wrong += AnswersKind(kind, device, KeptValue(device, ++size));
   // Functions that the host has no use for.
   const HammockPlugin& table = Tables().original;
   if (!(table.properties & HAMMOCK_DIM_PARAMS)) functions.erase("instantiate");

@@ -13,73 +13,85 @@ namespace {
 /// One line of a random program, on values of f32[4,4].
 struct Operation {
   const char* cpp;  ///< with A and B for the operands
-  Tensor (*run)(const Tensor& a, const Tensor& b);
+  Tensor (*run)(const Tensor& A, const Tensor& B);
 };
-using T = const Tensor&;
+#define BODY(...)                                                                    \
+  []([[maybe_unused]] const Tensor& A, [[maybe_unused]] const Tensor& B) -> Tensor { \
+    return __VA_ARGS__;                                                              \
+  }
+#define OPERATION(...) \
+  Operation { #__VA_ARGS__, BODY(__VA_ARGS__) }
 constexpr Operation kOperations[] = {
-    {"A + B", [](T a, T b) { return a + b; }},
-    {"A - B", [](T a, T b) { return a - b; }},
-    {"A * B", [](T a, T b) { return tanh(a) * tanh(b); }},
-    {"maximum(A, B)", [](T a, T b) { return maximum(a, b); }},
-    {"where(A > B, A, B)", [](T a, T b) { return where(a > b, a, b); }},
-    {"tanh(A)", [](T a, T) { return tanh(a); }},
-    {"sigmoid(A)", [](T a, T) { return sigmoid(a); }},
-    {"relu(A)", [](T a, T) { return relu(a); }},
-    {"softmax(A, 1)", [](T a, T) { return softmax(a, 1); }},
-    {"matmul(tanh(A), tanh(B))", [](T a, T b) { return matmul(tanh(a), tanh(b)); }},
-    {"cumsum(tanh(A), 0)", [](T a, T) { return cumsum(tanh(a), 0); }},
-    {"sum(tanh(A), {1}, true) + B", [](T a, T b) { return sum(tanh(a), {1}, true) + b; }},
-    {"mean(A, {0}, true) - B", [](T a, T b) { return mean(a, {0}, true) - b; }},
-    {"transpose(A, 0, 1)", [](T a, T) { return transpose(a, 0, 1); }},
-    {"flip(A, {0})", [](T a, T) { return flip(a, {0}); }},
-    {"-A", [](T a, T) { return -a; }},
+    OPERATION(A + B),
+    OPERATION(A - B),
+    OPERATION(tanh(A) * tanh(B)),
+    OPERATION(maximum(A, B)),
+    OPERATION(where(A > B, A, B)),
+    OPERATION(tanh(A)),
+    OPERATION(sigmoid(A)),
+    OPERATION(relu(A)),
+    OPERATION(softmax(A, 1)),
+    OPERATION(matmul(tanh(A), tanh(B))),
+    OPERATION(cumsum(tanh(A), 0)),
+    OPERATION(sum(tanh(A), {1}, true) + B),
+    OPERATION(mean(A, {0}, true) - B),
+    OPERATION(transpose(A, 0, 1)),
+    OPERATION(flip(A, {0})),
+    OPERATION(-A),
 };
+#undef OPERATION
+#undef BODY
 struct Statement {
   size_t operation, a, b;
 };
 constexpr size_t kInputs = 3;
 using RandomProgram = std::vector<Statement>;
 
-/// The last value and the gradients of the inputs.
+/// Values of a program: inputs, then one for each statement.
+std::string NameOf(size_t value) {
+  return value < kInputs ? fmt::format("x{}", value) : fmt::format("v{}", value - kInputs);
+}
+
+std::string LineOf(const Statement& statement, size_t value) {
+  std::string text;
+  for (const char* c = kOperations[statement.operation].cpp; *c; ++c) {
+    const bool operand = *c == 'A' || *c == 'B';
+    text += operand ? NameOf(*c == 'A' ? statement.a : statement.b) : std::string(1, *c);
+  }
+  return fmt::format("Tensor {} = {};", NameOf(value), text);
+}
+
+/// The last value and the gradients of the inputs. What runs is shown.
 std::vector<HostTensor> RunProgram(const RandomProgram& program, const Device& device) {
+  SHOWN(auto input = [&](int number) {
+    std::vector<float> elements;
+    for (int k = 0; k < 16; ++k) {
+      elements.push_back(static_cast<float>((k * 5 + number * 3) % 13) / 6 - 1);
+    }
+    return tensor(elements, Dims{4, 4}, f32, device).requires_grad_();
+  };);
   std::vector<Tensor> values;
   for (size_t i = 0; i < kInputs; ++i) {
-    HostTensor host(Shape(f32, {4, 4}));
-    for (int64_t k = 0; k < 16; ++k) {
-      host.set(k, static_cast<double>((k * 5 + static_cast<int64_t>(i) * 3) % 13) / 6 - 1);
-    }
-    values.push_back(from_host(host, device).requires_grad_());
+    ShowCode(fmt::format("Tensor {} = input({});", NameOf(i), i).c_str());
+    values.push_back(input(static_cast<int>(i)));
   }
   for (const Statement& s : program) {
+    ShowCode(LineOf(s, values.size()).c_str());
     values.push_back(kOperations[s.operation].run(values[s.a], values[s.b]));
   }
-  sum(values.back() * values.back()).backward();
-  std::vector<HostTensor> results = {values.back().host()};
+  ShowCode(fmt::format("Tensor result = {};", NameOf(values.size() - 1)).c_str());
+  const Tensor result = values.back();
+  SHOWN(sum(result * result).backward());
+  std::vector<HostTensor> results = {result.host()};
   for (size_t i = 0; i < kInputs; ++i) {
     if (values[i].grad().defined()) results.push_back(values[i].grad().host());
   }
   return results;
 }
 
-std::string CodeOf(const RandomProgram& program) {
-  std::string text;
-  auto name = [](size_t value) {
-    return value < kInputs ? fmt::format("x{}", value) : fmt::format("v{}", value - kInputs);
-  };
-  for (size_t i = 0; i < program.size(); ++i) {
-    const Statement& s = program[i];
-    std::string line;
-    for (const char* c = kOperations[s.operation].cpp; *c; ++c) {
-      line += *c == 'A' ? name(s.a) : *c == 'B' ? name(s.b) : std::string(1, *c);
-    }
-    text += fmt::format("  Tensor v{} = {};\n", i, line);
-  }
-  return text;
-}
-
 std::string ProgramDiffers(const RandomProgram& program, const Device& device) {
   try {
-    ShowOnly(CodeOf(program));  // a crash prints it
+    ShowOnly(fmt::format("  Device device(\"{}\");\n", device.to_string()));
     auto wanted = RunProgram(program, "reference");
     auto got = RunProgram(program, device);
     for (size_t i = 0; i < wanted.size(); ++i) {

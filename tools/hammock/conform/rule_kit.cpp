@@ -45,6 +45,17 @@ Device OpenWrapped(const Subject& subject, const std::function<void()>& wrap) {
   return device;
 }
 
+namespace {
+
+/// Without a tolerance zeros of both signs differ; NaN is NaN.
+bool IsClose(double x, double y, double tolerance) {
+  if (std::isnan(x) || std::isnan(y)) return std::isnan(x) && std::isnan(y);
+  if (x == y) return tolerance > 0 || std::signbit(x) == std::signbit(y);
+  return std::isfinite(y) && std::abs(x - y) <= tolerance * (1 + std::abs(y));
+}
+
+}  // namespace
+
 std::string Difference(const HostTensor& got, const HostTensor& wanted, double tolerance) {
   if (got.shape() != wanted.shape()) {
     return fmt::format("{} instead of {}", got.shape().to_string(), wanted.shape().to_string());
@@ -52,9 +63,11 @@ std::string Difference(const HostTensor& got, const HostTensor& wanted, double t
   for (int64_t i = 0; i < got.numel(); ++i) {
     const Scalar a = got.at(i), b = wanted.at(i);
     if (a == b) continue;
-    const double x = a.ToDouble(), y = b.ToDouble();
-    if (std::isnan(x) && std::isnan(y)) continue;
-    if (tolerance > 0 && std::abs(x - y) <= tolerance * (1 + std::abs(y))) continue;
+    const bool numbers = tolerance > 0 || IsFloatOrComplex(a.dtype());
+    if (numbers && IsClose(a.ToDouble(), b.ToDouble(), tolerance) &&
+        IsClose(a.imag(), b.imag(), tolerance)) {
+      continue;
+    }
     return fmt::format("element {} is {} instead of {}", i, a.to_string(), b.to_string());
   }
   return "";
@@ -64,6 +77,13 @@ std::string BitDifference(const HostTensor& got, const HostTensor& wanted) {
   if (got.SameBits(wanted)) return "";
   const std::string differs = Difference(got, wanted);
   return differs.empty() ? "the bits of a zero or a NaN differ" : differs;
+}
+
+double ToleranceOf(DType dtype) {
+  const DType real = RealOf(dtype);
+  if (real == f64) return 1e-7;
+  if (real == f32) return 1e-5;
+  return IsFloat(real) ? 1e-2 : 0;
 }
 
 HostTensor Ramp(DType dtype, const Dims& sizes) {

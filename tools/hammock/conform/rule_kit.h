@@ -29,6 +29,9 @@ std::string Difference(const HostTensor& got, const HostTensor& wanted, double t
 /// The same where bits must be equal.
 std::string BitDifference(const HostTensor& got, const HostTensor& wanted);
 
+/// How far results of a dtype may be from the reference's, relative to 1 + |value|; 0: equal.
+double ToleranceOf(DType dtype);
+
 /// Small numbers, some of them negative where the dtype has such.
 HostTensor Ramp(DType dtype, const Dims& sizes);
 

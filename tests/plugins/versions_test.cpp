@@ -1,0 +1,140 @@
+// Hosts and plug-ins of different versions of the interface.
+
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstring>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "hammock/plugin_graph.h"
+#include "plugins/hostile_plugin.h"
+#include "runtime/runtime.h"
+
+namespace hammock {
+namespace {
+
+using namespace hammock::testing;
+
+/// A graph as a later host would write it: it changes bytes of ops in place.
+class LaterGraph {
+ public:
+  explicit LaterGraph(HammockBytes bytes) : words_(bytes.size / sizeof(uint64_t)) {
+    std::memcpy(words_.data(), bytes.bytes, bytes.size);
+    EXPECT_TRUE(hammock_graph_open(get(), &graph_));
+  }
+  HammockBytes get() const { return {words_.data(), words_.size() * sizeof(uint64_t)}; }
+  const HammockGraph& graph() const { return graph_; }
+
+  void ChangeOps() {
+    for (uint32_t i = 0; i < graph_.header->ops.count; ++i) {
+      auto& op = const_cast<HammockOpRecord&>(
+          *static_cast<const HammockOpRecord*>(hammock_record(&graph_, graph_.header->ops, i)));
+      const std::string name = hammock_text(&graph_, op.name);
+      if (name == "floor") *const_cast<char*>(hammock_text(&graph_, op.name)) = 'F';
+      if (name == "exp" || name == "softmax") op.version = 99;
+    }
+  }
+  /// The result of a node gets a dtype that does not exist yet.
+  void ChangeDType(const char* op) {
+    for (uint32_t i = 0; i < hammock_node_count(&graph_); ++i) {
+      const HammockNode node = hammock_node(&graph_, i);
+      if (std::strcmp(node.op, op) != 0) continue;
+      const_cast<HammockTypeRecord*>(static_cast<const HammockTypeRecord*>(hammock_record(
+                                         &graph_, graph_.header->types, node.record->first_type)))
+          ->dtype = 77;
+    }
+  }
+
+ private:
+  std::vector<uint64_t> words_;
+  HammockGraph graph_;
+};
+
+/// Passes answers on, and keeps them by op.
+struct KeptAnswers {
+  HammockAnswers host;
+  const HammockGraph& graph;
+  std::map<std::string, uint32_t>& verdicts;
+
+  static HammockStatus Answer(void* context, int32_t node, uint32_t verdict, const char* reason) {
+    const KeptAnswers& kept = *static_cast<KeptAnswers*>(context);
+    kept.verdicts[hammock_node(&kept.graph, static_cast<uint32_t>(node)).op] = verdict;
+    return kept.host.answer(kept.host.context, node, verdict, reason);
+  }
+};
+
+class OtherVersions : public HostilePlugin {
+ protected:
+  static inline decltype(HammockPlugin::capabilities) capabilities;
+  static inline std::map<std::string, uint32_t> verdicts;
+  static inline void (*change)(LaterGraph& graph);
+
+  static void RegisterWithLaterGraphs(void (*how)(LaterGraph& graph)) {
+    verdicts.clear();
+    change = how;
+    capabilities = table.capabilities;
+    table.capabilities = [](void* self, int64_t device, HammockBytes bytes, HammockAnswers answers,
+                            HammockError* error) -> HammockStatus {
+      LaterGraph later(bytes);
+      change(later);
+      KeptAnswers kept{answers, later.graph(), verdicts};
+      return capabilities(self, device, later.get(), {&kept, KeptAnswers::Answer}, error);
+    };
+    Register();
+  }
+};
+
+TEST_F(OtherVersions, OpsOfALaterHostAreLeftToItAlone) {
+  RegisterWithLaterGraphs([](LaterGraph& graph) { graph.ChangeOps(); });
+  Tensor x = tensor(std::vector<float>{1, 2, 3}, std::nullopt, "rogue");
+  Tensor y = exp(floor(x * 0.5f) * 0.0f) + x;
+  EXPECT_TENSOR_EQ(y + softmax(x * 0.0f, 0) * 3.0f, {3, 4, 5}, {3});
+  EXPECT_EQ(verdicts.at("Floor"), uint32_t{HAMMOCK_REFUSE});
+  EXPECT_EQ(verdicts.at("exp"), uint32_t{HAMMOCK_REFUSE});
+  EXPECT_EQ(verdicts.at("softmax"), uint32_t{HAMMOCK_EXPAND});
+  EXPECT_EQ(verdicts.at("mul"), uint32_t{HAMMOCK_RUN});
+  EXPECT_EQ(verdicts.at("add"), uint32_t{HAMMOCK_RUN});
+}
+
+TEST_F(OtherVersions, DTypesOfALaterHostAreLeftToItWithWhatReadsThem) {
+  RegisterWithLaterGraphs([](LaterGraph& graph) { graph.ChangeDType("floor"); });
+  Tensor x = tensor(std::vector<float>{1, 2, 3}, std::nullopt, "rogue");
+  EXPECT_TENSOR_EQ(neg(floor(x * 2.0f)) * x + exp(x * 0.0f), {-1, -7, -17}, {3});
+  EXPECT_EQ(verdicts.at("floor"), uint32_t{HAMMOCK_REFUSE});
+  EXPECT_EQ(verdicts.at("neg"), uint32_t{HAMMOCK_REFUSE});
+  EXPECT_EQ(verdicts.at("exp"), uint32_t{HAMMOCK_RUN});
+  EXPECT_EQ(verdicts.at("add"), uint32_t{HAMMOCK_RUN});
+}
+
+TEST_F(OtherVersions, ALongerTableOfALaterMinorVersionIsTaken) {
+  static struct {
+    HammockPlugin known;
+    uint64_t new_fields[4] = {~0ull, ~0ull, ~0ull, ~0ull};
+  } later;
+  later.known = table;
+  later.known.struct_size = sizeof(later);
+  later.known.version_minor = HAMMOCK_PLUGIN_MINOR + 7;
+  auto entry = [](const HammockHost* given) -> const HammockPlugin* {
+    host = given;
+    return &later.known;
+  };
+  EXPECT_EQ(plugins::Register(entry, "rogue.so").interface_minor, HAMMOCK_PLUGIN_MINOR + 7);
+  EXPECT_EQ(sum(ones({3}, f32, "rogue") * 2.0f).item<float>(), 6.0f);
+}
+
+/// Behind the end of its table lies no function.
+TEST_F(OtherVersions, AnAdaptorWorksForAHostOfTheFirstVersion) {
+  static HammockHost first;
+  first = *FirstHost();
+  first.struct_size = offsetof(HammockHost, collective);
+  first.version_minor = 0;
+  first.collective = reinterpret_cast<decltype(first.collective)>(uintptr_t{8});
+  table = *Adapted(&first);
+  Register();
+  EXPECT_EQ(sum(ones({3}, f32, "rogue") * 2.0f).item<float>(), 6.0f);
+}
+
+}  // namespace
+}  // namespace hammock
