@@ -49,8 +49,8 @@ inline std::string TakeLine(std::string& output, const std::string& text) {
 /// At the end steps have two seconds in all; as much again is for a machine that is busy.
 inline constexpr double kMostSecondsOfExit = 4;
 
-/// quick_exit and _exit wait for nothing.
-inline constexpr double kMostSecondsWithoutDestructors = 0.5;
+/// quick_exit and _exit wait for nothing; half of it is for a machine that is busy.
+inline constexpr double kMostSecondsWithoutDestructors = 1;
 
 /// `environment` has assignments.
 inline void CheckExit(const std::string& child, const std::string& work, const std::string& way,
