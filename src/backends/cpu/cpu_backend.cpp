@@ -36,8 +36,8 @@ std::optional<std::string> CheckText(std::string_view value) {
 constinit config::Option<std::string> kText({
     .name = "cpu.text",
     .default_value = "",
-    .doc = "What the text of a computation of the CPU backend shows besides graph, schedule and "
-           "memory: `llvm` or `assembly` of its kernels.",
+    .doc = "Parts of the text of a computation besides graph, schedule and memory: `llvm` or "
+           "`assembly` of its kernels.",
     .check = CheckText,
 });
 

@@ -54,9 +54,8 @@ constinit config::Option<std::string> kText({
     .name = "cuda.text",
     .default_value = "cuda",
     .doc =
-        "What the text of a computation of the CUDA backend shows: `schedule`, its graph, kernels, "
-        "calls and memory alone; `cuda`, the text of its kernels as well; `ptx`, what they are "
-        "compiled to.",
+        "Parts of the text of a computation: `schedule`, its graph, kernels, calls and memory "
+        "alone; `cuda`, the text of its kernels as well; `ptx`, their code for the GPU as well.",
     .check = CheckText,
     .changed = WarnOfOldText,
 });
