@@ -16,7 +16,7 @@
 #include "hammock/ir/graph.h"
 #include "hammock/location.h"
 #include "onnx/call.h"
-#include "onnx/format.h"
+#include "onnx/plugin/format.h"
 
 namespace hammock::onnx {
 

@@ -11,7 +11,7 @@
 #include "base/throw.h"
 #include "hammock/ir/graph.h"
 #include "onnx/call.h"
-#include "onnx/format.h"
+#include "onnx/plugin/format.h"
 
 namespace hammock::onnx {
 

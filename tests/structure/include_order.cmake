@@ -6,7 +6,7 @@ set(order
   backends/common backends/reference backends/null backends/cpu
   backends/cuda/device backends/cuda/emit backends/cuda/driver backends/cuda/emulation backends/cuda/passes
   backends/cuda/calls backends/cuda backends
-  runtime autograd vmap io module distributions nn optim data jit onnx plugins parallel)
+  runtime autograd vmap io module distributions nn optim data jit onnx/plugin onnx onnx/operators plugins parallel)
 
 # folder_of(path out): the longest entry of the list that is a folder of the path, and its position.
 function(folder_of path name_out position_out)
