@@ -1,7 +1,8 @@
 # Fails where a file of src/ includes a private header of a folder that comes later in this list, or of
 # a folder that the list lacks. Subfolders belong to their folder, unless the list has them too.
 set(order
-  base ir distributed trace ops
+  base ir distributed trace
+  ops/kit ops/primitives ops/math ops/shape ops/linalg ops/nn ops/random ops/signal ops/sparse ops
   compiler/facts compiler/passes compiler/loops compiler/scalar compiler/text compiler/sizes compiler
   backends/common backends/reference backends/null backends/cpu
   backends/cuda/device backends/cuda/emit backends/cuda/driver backends/cuda/emulation backends/cuda/passes

@@ -10,8 +10,8 @@
 #include "ir/primitives.h"
 #include "ops/kit/compose.h"
 #include "ops/kit/record.h"
-#include "ops/linalg/matrix_steps.h"
 #include "ops/primitives/families.h"
+#include "ops/primitives/matrix_steps.h"
 
 namespace hammock {
 
