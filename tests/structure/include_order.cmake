@@ -4,7 +4,9 @@ set(order
   base ir distributed trace
   ops/kit ops/primitives ops/math ops/shape ops/linalg ops/nn ops/random ops/signal ops/sparse ops
   compiler/facts compiler/passes compiler/loops compiler/scalar compiler/text compiler/sizes compiler
-  backends/common backends/reference backends/null backends/cpu
+  backends/common backends/reference backends/null
+  backends/cpu/host backends/cpu/emit backends/cpu/interpret backends/cpu/code backends/cpu/fft backends/cpu/matmul
+  backends/cpu/calls backends/cpu/passes backends/cpu
   backends/cuda/device backends/cuda/emit backends/cuda/driver backends/cuda/emulation backends/cuda/passes
   backends/cuda/calls backends/cuda backends
   runtime autograd vmap io module distributions nn optim data jit onnx/plugin onnx onnx/operators plugins parallel)

@@ -9,7 +9,7 @@
 
 #include "backends/common/saved_bodies.h"
 #include "backends/cpu/calls/call_kit.h"
-#include "backends/cpu/calls/strided_copy.h"
+#include "backends/cpu/host/strided_copy.h"
 #include "backends/cpu/program.h"
 #include "base/never_destroyed.h"
 #include "hammock/host_tensor.h"
