@@ -53,9 +53,8 @@ void WarnOfOldText();
 constinit config::Option<std::string> kText({
     .name = "cuda.text",
     .default_value = "cuda",
-    .doc =
-        "Parts of the text of a computation: `schedule`, its graph, kernels, calls and memory "
-        "alone; `cuda`, the text of its kernels as well; `ptx`, their code for the GPU as well.",
+    .doc = "Parts of the text of a computation: `schedule`, its graph, kernels, calls and memory "
+           "alone; `cuda`, the text of its kernels as well; `ptx`, their code for the GPU as well.",
     .check = CheckText,
     .changed = WarnOfOldText,
 });

@@ -151,7 +151,8 @@ HAMMOCK_FUNCTION(kMultiMarginLoss,
 HAMMOCK_FUNCTION(
     kMultilabelMarginLoss,
     "multilabel_margin_loss(Tensor input, Tensor target, str reduction=\"mean\") -> Tensor",
-    "Hinge losses of wrong classes that are less than one below a right one.", multilabel_margin_loss)
+    "Hinge losses of wrong classes that are less than one below a right one.",
+    multilabel_margin_loss)
 HAMMOCK_FUNCTION(kMultilabelSoftMarginLoss,
                  "multilabel_soft_margin_loss(Tensor input, Tensor target, Tensor? weight=None, "
                  "str reduction=\"mean\") -> Tensor",
