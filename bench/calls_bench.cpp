@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "backends/cpu/calls/calls.h"
-#include "backends/cpu/host_allocator.h"
-#include "backends/cpu/thread_pool.h"
+#include "backends/cpu/host/host_allocator.h"
+#include "backends/cpu/host/thread_pool.h"
 #include "hammock/config.h"
 #include "hammock/ir/graph.h"
 

@@ -13,9 +13,9 @@
 #include <string>
 #include <vector>
 
-#include "backends/cpu/host_allocator.h"
+#include "backends/cpu/host/host_allocator.h"
+#include "backends/cpu/host/thread_pool.h"
 #include "backends/cpu/matmul/matmul.h"
-#include "backends/cpu/thread_pool.h"
 #include "hammock/config.h"
 
 namespace hammock::cpu {

@@ -20,7 +20,6 @@
 #include "hammock/config.h"
 #include "ir/primitives.h"
 #include "ops/primitives/collectives.h"
-#include "ops/primitives/storage.h"
 
 namespace hammock {
 
@@ -124,7 +123,7 @@ LoweredStep LowerGraph(const Graph& traced, const CapabilityQuery& query,
     // No composite is run whole on complex numbers.
     if (HasComplex(graph, graph[node])) return false;
     // On storage types only what knows them.
-    if (!ops::KnowsStorage(*graph[node].op) && HasStorage(graph, graph[node])) return false;
+    if (!KnowsStorage(*graph[node].op) && HasStorage(graph, graph[node])) return false;
     lazy::Capability answer = query(graph, node);
     return answer.verdict == Verdict::kRun ||
            (answer.verdict == Verdict::kRefuse && answer.reason == kForcedFallback);

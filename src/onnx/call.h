@@ -11,7 +11,7 @@
 
 #include "base/throw.h"
 #include "hammock/device.h"
-#include "onnx/format.h"
+#include "onnx/plugin/format.h"
 #include "onnx/value.h"
 
 namespace hammock::onnx {

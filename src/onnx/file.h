@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "hammock/host_tensor.h"
-#include "onnx/format.h"
+#include "onnx/plugin/format.h"
 
 namespace hammock::onnx {
 

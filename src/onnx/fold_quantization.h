@@ -1,7 +1,7 @@
 #pragma once
 /// Matmuls and convolutions of floats that were dequantised a node before become those of integers.
 
-#include "onnx/format.h"
+#include "onnx/plugin/format.h"
 
 namespace hammock::onnx {
 

@@ -10,7 +10,7 @@
 #include <string_view>
 
 #include "hammock/tensor.h"
-#include "onnx/format.h"
+#include "onnx/plugin/format.h"
 
 namespace hammock::onnx {
 

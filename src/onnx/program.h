@@ -16,7 +16,7 @@
 #include "hammock/ir/graph.h"
 #include "hammock/location.h"
 #include "onnx/call.h"
-#include "onnx/format.h"
+#include "onnx/plugin/format.h"
 
 namespace hammock::onnx {
 
@@ -37,7 +37,7 @@ struct Program {
   std::unordered_map<std::string, Initializer> initializers;  ///< by name, of all graphs
   std::vector<const format::ValueInfo*> inputs;               ///< without initialisers
 
-  /// What a node records, and its errors, have this place: that of the call, in the node.
+  /// The location of ops and errors of a node: that of the call, in the node.
   LocationId PlaceOf(const format::Node& node, LocationId call) const;
   /// To be called when the nodes stay where they are.
   void RememberPlaces();
@@ -120,8 +120,8 @@ class Run {
   }
   Values RunOperator(const Operator& op, const format::Node& node, int64_t opset,
                      std::span<const Value> inputs);
-  /// What `record` returns; nothing, with the reason in `why`, where it fails. A way that failed a
-  /// few times is not tried again at its node: graphs in graphs would be traced once for each
+  /// The results of `record`; nothing, with the reason in `why`, where it fails. A way that failed
+  /// a few times is not tried again at its node: graphs in graphs would be traced once for each
   /// combination of ways.
   template <class Record>
   std::optional<Values> Attempt(const format::Node& node, std::string_view way, std::string& why,

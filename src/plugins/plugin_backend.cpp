@@ -26,11 +26,7 @@ std::chrono::milliseconds CallTimeout() {
 
 namespace {
 
-struct PluginDeviceType : lazy::BackendDeviceType {
-  explicit PluginDeviceType(std::string name) : BackendDeviceType(100), name(std::move(name)) {}
-  std::string toString() const override { return name; }
-  const std::string name;
-};
+constexpr int8_t kType = 100;
 
 }  // namespace
 
@@ -41,7 +37,7 @@ PluginBackend::PluginBackend(const HammockPlugin& table, std::unique_ptr<PluginH
     : table_(table),
       host_(std::move(host)),
       path_(std::move(path)),
-      type_(std::make_shared<PluginDeviceType>(table.name)) {
+      type_(std::make_shared<NamedDeviceType>(table.name, kType)) {
   monitor::Watch(*this);
 }
 
@@ -118,12 +114,6 @@ void PluginBackend::SetRngSeed(size_t seed) const {
   if (!table_.set_seed) return;
   Tell("set_seed", given,
        [](const HammockPlugin& table, uint64_t& value) { table.set_seed(table.self, value); });
-}
-
-void PluginBackend::SetDefaultDeviceType(int8_t type) {
-  if (type == type_->type) return;
-  Throw(ErrorCode::kUnknownDevice, "{}: device type {} is unknown, there is only {}", table_.name,
-        type, type_->type);
 }
 
 void PluginBackend::SetDefaultDeviceOrdinal(int64_t ordinal) {

@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "backends/common/named_device_type.h"
 #include "hammock/lazy/backend_interface.h"
 #include "hammock/plugin.h"
 #include "plugins/call_monitor.h"
@@ -31,7 +32,7 @@ class PluginBackend : public lazy::BackendImplInterface {
 
   const HammockPlugin& table() const { return table_; }
   const std::string& path() const { return path_; }
-  const std::shared_ptr<lazy::BackendDeviceType>& type() const { return type_; }
+  const std::shared_ptr<NamedDeviceType>& type() const { return type_; }
 
   /// Marks the plug-in as lost: `function` hangs.
   void Lose(const char* function, int64_t milliseconds) const;
@@ -87,7 +88,7 @@ class PluginBackend : public lazy::BackendImplInterface {
                                               const lazy::BackendDevice& device) const override;
 
   std::shared_ptr<lazy::BackendDeviceType> GetDefaultDeviceType() const override { return type_; }
-  void SetDefaultDeviceType(int8_t type) override;
+  void SetDefaultDeviceType(int8_t type) override { type_->RequireIs(type); }
   int64_t GetDefaultDeviceOrdinal() const override { return default_ordinal_; }
   void SetDefaultDeviceOrdinal(int64_t ordinal) override;
   std::string EagerFallbackDeviceType() const override;
@@ -135,7 +136,7 @@ class PluginBackend : public lazy::BackendImplInterface {
   const HammockPlugin table_;
   const std::unique_ptr<PluginHost> host_;
   const std::string path_;
-  const std::shared_ptr<lazy::BackendDeviceType> type_;
+  const std::shared_ptr<NamedDeviceType> type_;
   std::atomic<int64_t> default_ordinal_{0};
   mutable std::atomic<bool> lost_{false};
   mutable std::mutex lost_mutex_;

@@ -9,8 +9,9 @@
 ///
 /// Outside of steps a thread's pending ops are also run at the first natural end after some 2000
 /// nodes. A loop then is cut after the same op every time, so that it compiles a few graphs only.
-/// Where such cuts had to be compiled again and again, the turns of the loop have sizes of their
-/// own, and a graph of several turns comes never again: from then on every end is a place to cut.
+/// Where such cuts had to be compiled again and again, each iteration of the loop has sizes of
+/// its own, and a graph of several iterations never comes again: from then on every end is a place
+/// to cut.
 /// Of several kinds of ends in a loop the strongest counts. A read right behind a `backward` or an
 /// optimiser's `step` runs all that is pending instead of what it needs alone, so that the loop
 /// goes on from a clean start. A loop without natural ends is cut where its last 64 ops equal those

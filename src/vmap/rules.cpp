@@ -9,7 +9,7 @@
 #include "hammock/op_builder.h"
 #include "ir/primitives.h"
 #include "ops/kit/compose.h"
-#include "ops/nn/attention_node.h"
+#include "ops/primitives/attention_node.h"
 #include "ops/primitives/collectives.h"
 
 namespace hammock::vmap_rules {

@@ -98,7 +98,7 @@ TEST(Budget, LoopsWithSizesOfTheirOwnInEachTurnCompileFewGraphs) {
       Chain(matmul(matmul(x, weight), y), 20).sum().backward();
       optimizer.step();
     };
-    // Three graphs of several turns, then one for all sizes, and those of sizes that are 1.
+    // Three graphs of several iterations, then one for all sizes, and those of sizes that are 1.
     EXPECT_LE(CompilesOf(60000, train), 16);
   }).join();
 }

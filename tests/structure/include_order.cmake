@@ -1,12 +1,15 @@
 # Fails where a file of src/ includes a private header of a folder that comes later in this list, or of
 # a folder that the list lacks. Subfolders belong to their folder, unless the list has them too.
 set(order
-  base ir distributed trace ops
+  base ir distributed trace
+  ops/kit ops/primitives ops/math ops/shape ops/linalg ops/nn ops/random ops/signal ops/sparse ops
   compiler/facts compiler/passes compiler/loops compiler/scalar compiler/text compiler/sizes compiler
-  backends/common backends/reference backends/null backends/cpu
+  backends/common backends/reference backends/null
+  backends/cpu/host backends/cpu/emit backends/cpu/interpret backends/cpu/code backends/cpu/fft backends/cpu/matmul
+  backends/cpu/calls backends/cpu/passes backends/cpu
   backends/cuda/device backends/cuda/emit backends/cuda/driver backends/cuda/emulation backends/cuda/passes
   backends/cuda/calls backends/cuda backends
-  runtime autograd vmap io module distributions nn optim data jit onnx plugins parallel)
+  runtime autograd vmap io module distributions nn optim data jit onnx/plugin onnx onnx/operators plugins parallel)
 
 # folder_of(path out): the longest entry of the list that is a folder of the path, and its position.
 function(folder_of path name_out position_out)

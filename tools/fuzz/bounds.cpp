@@ -10,7 +10,7 @@
 
 #include "backends/reference/interpreter.h"
 #include "ir/primitives.h"
-#include "ops/nn/attention_node.h"
+#include "ops/primitives/attention_node.h"
 
 namespace hammock::fuzz {
 namespace {

@@ -1,6 +1,6 @@
 // Parts of models: matmuls with epilogues, and attention.
 #include "fuzz/generator.h"
-#include "ops/nn/attention_node.h"
+#include "ops/primitives/attention_node.h"
 
 namespace hammock::fuzz {
 

@@ -4,6 +4,7 @@
 #include <optional>
 #include <set>
 
+#include "compiler/passes/graph_editor.h"
 #include "fuzz/judge.h"
 #include "hammock/error.h"
 #include "ir/primitives.h"
@@ -13,11 +14,11 @@ namespace {
 
 using Fails = std::function<bool(const Case&)>;
 
-/// The nodes that outputs need, and the inputs among them, with values where they are given.
-Case Cleaned(const Graph& graph, const std::vector<GraphValue>& outputs,
-             const NodeMap<std::optional<HostTensor>>& input_values) {
+/// The nodes that outputs need, and the inputs among them with their values.
+Case Cleaned(const Case& test) {
+  const Graph& graph = test.graph;
   NodeMap<bool> needed(graph.size());
-  for (GraphValue output : outputs) needed[output.node] = true;
+  for (GraphValue output : graph.outputs()) needed[output.node] = true;
   for (NodeId id : graph.ids().reversed()) {
     if (!needed[id]) continue;
     for (GraphValue input : graph[id].inputs) {
@@ -25,32 +26,15 @@ Case Cleaned(const Graph& graph, const std::vector<GraphValue>& outputs,
     }
   }
   Case result;
-  NodeMap<NodeId> map(graph.size());
+  GraphEditor editor(graph);
   for (NodeId id : graph.ids()) {
-    if (!needed[id]) continue;
-    GraphNode node = graph[id];
-    node.inputs.Map([&](GraphValue input) {
-      return input.node ? GraphValue{map[input.node], input.index} : input;
-    });
-    if (node.op == &ops::kInput) {
-      map[id] = result.graph.AddInput(node.type()).node;
-      result.inputs.push_back(*input_values[id]);
-    } else {
-      map[id] = result.graph.Append(std::move(node));
-    }
+    if (needed[id]) editor.Keep(id, editor.Take(id));
   }
-  for (GraphValue output : outputs) {
-    result.graph.AddOutput({map[output.node], output.index});
+  result.graph = editor.Finish();
+  for (size_t i = 0; i < test.inputs.size(); ++i) {
+    if (needed[graph.inputs()[i]]) result.inputs.push_back(test.inputs[i]);
   }
   return result;
-}
-
-NodeMap<std::optional<HostTensor>> ValuesOfInputs(const Case& test) {
-  NodeMap<std::optional<HostTensor>> values(test.graph.size());
-  for (size_t i = 0; i < test.inputs.size(); ++i) {
-    values[test.graph.inputs()[i]] = test.inputs[i];
-  }
-  return values;
 }
 
 bool Take(Case& test, Case smaller, const Fails& fails) {
@@ -65,7 +49,9 @@ bool DropOutputs(Case& test, const Fails& fails) {
     std::vector<GraphValue> outputs = test.graph.outputs();
     if (i >= outputs.size()) continue;
     outputs.erase(outputs.begin() + static_cast<long>(i));
-    any |= Take(test, Cleaned(test.graph, outputs, ValuesOfInputs(test)), fails);
+    Case smaller = test;
+    smaller.graph.SetOutputs(std::move(outputs));
+    any |= Take(test, Cleaned(smaller), fails);
   }
   return any;
 }
@@ -79,17 +65,14 @@ bool ReplaceByInputs(Case& test, const Fails& fails) {
     if (node.op == &ops::kInput || node.types.size() != 1) continue;
     auto values = NodeByNode(test);
     if (values.empty()) return any;
-    Graph graph;
-    auto input_values = ValuesOfInputs(test);
-    for (NodeId n : test.graph.ids()) {
-      if (n == id || test.graph[n].op == &ops::kInput) {
-        graph.AddInput(test.graph[n].type());
-      } else {
-        graph.Append(test.graph[n]);
-      }
-    }
-    input_values[id] = values[id][0];
-    any |= Take(test, Cleaned(graph, test.graph.outputs(), input_values), fails);
+    Case smaller;
+    smaller.graph = EditGraph(
+        test.graph, [&](GraphEditor& editor, NodeId n, const GraphNode& node) -> Replacement {
+          const bool is_input = n == id || node.op == &ops::kInput;
+          if (is_input) smaller.inputs.push_back(values[n][0]);
+          return n == id ? Replacement{{editor.AddInput(node.type())}} : std::nullopt;
+        });
+    any |= Take(test, Cleaned(smaller), fails);
   }
   return any;
 }
@@ -104,14 +87,12 @@ bool SkipNodes(Case& test, const Fails& fails) {
       GraphValue operand = node.inputs[i];
       if (!operand.node || node.types.size() != 1) continue;
       if (test.graph.TypeOf(operand) != node.type()) continue;
-      Graph graph = test.graph;
-      auto replaced = [&](GraphValue value) { return value.node == id ? operand : value; };
-      for (NodeId n = id + 1; graph.Contains(n); ++n) {
-        graph.mutable_node(n).inputs.Map(replaced);
-      }
-      std::vector<GraphValue> outputs = graph.outputs();
-      for (GraphValue& output : outputs) output = replaced(output);
-      if (Take(test, Cleaned(graph, outputs, ValuesOfInputs(test)), fails)) {
+      Case smaller = test;
+      smaller.graph = EditGraph(
+          test.graph, [&](GraphEditor& editor, NodeId n, const GraphNode&) -> Replacement {
+            return n == id ? Replacement{{editor.Mapped(operand)}} : std::nullopt;
+          });
+      if (Take(test, Cleaned(smaller), fails)) {
         any = true;
         break;
       }

@@ -49,7 +49,7 @@ struct SavedArtifact {
   std::string algorithms;                      ///< that libraries have chosen
   std::optional<SavedProgram> program;         ///< none where `sizes` give it
   std::vector<SavedSizes> sizes;               ///< of a graph with dim parameters
-  std::map<std::string, SavedProgram> bodies;  ///< of loops and branches, by a key of the backend
+  std::map<std::string, SavedProgram> bodies;  ///< of loops and branches, by graph
 
   template <class Io>
   friend void Fields(Io& io, SavedArtifact& artifact) {

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "backends/common/named_device_type.h"
 #include "base/throw.h"
 #include "hammock/lazy/backend_interface.h"
 
@@ -15,14 +16,10 @@ class SingleDeviceBackend : public lazy::BackendImplInterface {
  public:
   /// The name and number of the device's type.
   SingleDeviceBackend(std::string name, int8_t type)
-      : type_(std::make_shared<Type>(std::move(name), type)) {}
+      : type_(std::make_shared<NamedDeviceType>(std::move(name), type)) {}
 
   std::shared_ptr<lazy::BackendDeviceType> GetDefaultDeviceType() const override { return type_; }
-  void SetDefaultDeviceType(int8_t type) override {
-    if (type == type_->type) return;
-    Throw(ErrorCode::kUnknownDevice, "{}: device type {} is unknown, there is only {}", type_->name,
-          type, type_->type);
-  }
+  void SetDefaultDeviceType(int8_t type) override { type_->RequireIs(type); }
   int64_t GetDefaultDeviceOrdinal() const override { return 0; }
   void SetDefaultDeviceOrdinal(int64_t ordinal) override {
     if (ordinal == 0) return;
@@ -34,13 +31,7 @@ class SingleDeviceBackend : public lazy::BackendImplInterface {
   }
 
  private:
-  struct Type : lazy::BackendDeviceType {
-    Type(std::string name, int8_t type) : BackendDeviceType(type), name(std::move(name)) {}
-    std::string toString() const override { return name; }
-    const std::string name;
-  };
-
-  const std::shared_ptr<Type> type_;
+  const std::shared_ptr<NamedDeviceType> type_;
 };
 
 }  // namespace hammock

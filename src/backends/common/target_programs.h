@@ -2,8 +2,10 @@
 /// How backends that run schedules get from computations to programs. A backend has a Target:
 ///
 ///   struct Target {
-///     using Program = ...;  // has by_size, is_sized(), Save(), plan(), LargestBuffers()
-///     using Sized = ...;    // what programs at a range of sizes share: Covers, bytes, Save
+///     using Program = ...;  // has by_size, is_sized(), graph(), Save(), AddBodies(), plan(),
+///                           // LargestBuffers()
+///     using Sized = ...;    // what programs at a range of sizes share: Covers, bytes, Save,
+///                           // AddBodies
 ///     metrics::Counter& scheduled() const;  // counts sizes without such parts
 ///     Graph Rewrite(const Graph& graph) const;  // the passes of the backend
 ///     compiler::Schedule Schedule(const Graph& rewritten) const;  // for many sizes
@@ -23,6 +25,7 @@
 #include <utility>
 #include <vector>
 
+#include "backends/common/saved_bodies.h"
 #include "backends/common/saved_program.h"
 #include "base/throw.h"
 #include "compiler/loops/by_range.h"
@@ -105,6 +108,8 @@ std::shared_ptr<typename Target::Program> LoadProgram(const lazy::Computation& c
                                                        computation.derived_sizes, target);
     for (SavedSizes& sizes : artifact.sizes) by_size->Add(std::move(sizes));
   }
+  const SavedBodies bodies = std::move(artifact.bodies);
+  SavedBodiesScope scope(bodies);
   auto program = artifact.program ? target.Make(std::move(*artifact.program))
                                   : by_size->At(computation.sizes());
   program->by_size = std::move(by_size);
@@ -116,8 +121,17 @@ template <class Program>
 SavedArtifact SaveProgram(const Program& program) {
   SavedArtifact artifact;
   if (!program.is_sized()) artifact.program = program.Save();
+  std::vector<const Program*> bodies;
+  program.AddBodies(bodies);
   if (program.by_size) {
-    for (const auto& sized : program.by_size->all()) artifact.sizes.push_back(sized->Save());
+    for (const auto& sized : program.by_size->all()) {
+      artifact.sizes.push_back(sized->Save());
+      sized->AddBodies(bodies);
+    }
+  }
+  for (const Program* body : bodies) {
+    std::string key = ToString(body->graph().hash());
+    if (!artifact.bodies.contains(key)) artifact.bodies.emplace(std::move(key), body->Save());
   }
   return artifact;
 }

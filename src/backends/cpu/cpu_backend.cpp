@@ -10,12 +10,12 @@
 #include "backends/common/host_backend.h"
 #include "backends/cpu/calls/calls.h"
 #include "backends/cpu/describe.h"
-#include "backends/cpu/host_allocator.h"
-#include "backends/cpu/matmul/packed_weights.h"
+#include "backends/cpu/host/host_allocator.h"
+#include "backends/cpu/host/thread_pool.h"
+#include "backends/cpu/packed_weights.h"
 #include "backends/cpu/program.h"
 #include "backends/cpu/saved_artifact.h"
 #include "backends/cpu/sized_program.h"
-#include "backends/cpu/thread_pool.h"
 #include "backends/reference/interpreter.h"
 #include "base/never_destroyed.h"
 #include "base/process_exit.h"
@@ -36,8 +36,8 @@ std::optional<std::string> CheckText(std::string_view value) {
 constinit config::Option<std::string> kText({
     .name = "cpu.text",
     .default_value = "",
-    .doc = "What the text of a computation of the CPU backend shows besides graph, schedule and "
-           "memory: `llvm` or `assembly` of its kernels.",
+    .doc = "Parts of the text of a computation besides graph, schedule and memory: `llvm` or "
+           "`assembly` of its kernels.",
     .check = CheckText,
 });
 

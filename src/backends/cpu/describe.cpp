@@ -5,10 +5,10 @@
 #include <fstream>
 
 #include "backends/cpu/code/llvm_compiler.h"
-#include "backends/cpu/cpu_features.h"
+#include "backends/cpu/host/cpu_features.h"
+#include "backends/cpu/host/thread_pool.h"
 #include "backends/cpu/matmul/matmul_kernel.h"
 #include "backends/cpu/program.h"
-#include "backends/cpu/thread_pool.h"
 #include "hammock/compiler/describe_schedule.h"
 #include "hammock/config.h"
 

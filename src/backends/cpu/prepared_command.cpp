@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <new>
 
-#include "backends/cpu/matmul/fused_matmul.h"
+#include "backends/cpu/calls/fused_matmul.h"
 #include "backends/cpu/program.h"
 #include "base/process_exit.h"
 #include "base/throw.h"

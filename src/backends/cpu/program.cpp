@@ -8,15 +8,15 @@
 #include <utility>
 
 #include "backends/common/collectives.h"
+#include "backends/cpu/code/host_cpu.h"
 #include "backends/cpu/code/llvm_compiler.h"
 #include "backends/cpu/command_groups.h"
 #include "backends/cpu/emit/emit_llvm.h"
-#include "backends/cpu/host_cpu.h"
+#include "backends/cpu/host/thread_pool.h"
 #include "backends/cpu/passes/expand_short_attention.h"
 #include "backends/cpu/passes/keep_channels_last.h"
 #include "backends/cpu/running_collectives.h"
 #include "backends/cpu/sized_program.h"
-#include "backends/cpu/thread_pool.h"
 #include "base/process_exit.h"
 #include "base/throw.h"
 #include "base/tools.h"

@@ -5,7 +5,6 @@
 #include "backends/cpu/code/code_cache.h"
 #include "backends/cpu/code/kernel_code.h"
 #include "backends/cpu/matmul/matmul_kernel.h"
-#include "backends/cpu/saved_bodies.h"
 #include "backends/cpu/sized_program.h"
 #include "base/throw.h"
 
@@ -25,20 +24,6 @@ void AddCodeOf(const std::vector<std::shared_ptr<KernelCode>>& kernels, SavedArt
   }
 }
 
-SavedBodies BodiesOf(const Program& program) {
-  std::vector<const Program*> all;
-  program.AddBodies(all);
-  if (program.by_size) {
-    for (const auto& sized : program.by_size->all()) sized->AddBodies(all);
-  }
-  SavedBodies bodies;
-  for (const Program* body : all) {
-    std::string key = ToString(body->graph().hash());
-    if (!bodies.contains(key)) bodies.emplace(std::move(key), body->Save());
-  }
-  return bodies;
-}
-
 }  // namespace
 
 std::string ProgramFingerprint() {
@@ -53,7 +38,6 @@ std::string SaveArtifact(const Program& program) {
     for (const auto& sized : program.by_size->all()) sized->AddKernels(kernels);
   }
   AddCodeOf(kernels, artifact);
-  artifact.bodies = BodiesOf(program);
   return artifact.ToBytes();
 }
 
@@ -62,8 +46,6 @@ std::shared_ptr<Program> LoadArtifact(const lazy::Computation& computation,
   SavedArtifact artifact = SavedArtifact::Parse(bytes);
   std::vector<std::shared_ptr<const LoadedCode>> held;  // until kernels hold it
   for (const auto& [key, code] : artifact.code) held.push_back(AddCode(key, DeserializeCode(code)));
-  const SavedBodies bodies = std::move(artifact.bodies);
-  SavedBodiesScope scope(bodies);
   return LoadProgram(computation, std::move(artifact), Target());
 }
 

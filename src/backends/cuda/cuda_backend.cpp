@@ -9,6 +9,7 @@
 #include <typeinfo>
 
 #include "backends/common/collectives.h"
+#include "backends/common/named_device_type.h"
 #include "backends/cuda/device_state.h"
 #include "backends/cuda/driver/device_data.h"
 #include "backends/cuda/driver/gpu_machine.h"
@@ -52,10 +53,8 @@ void WarnOfOldText();
 constinit config::Option<std::string> kText({
     .name = "cuda.text",
     .default_value = "cuda",
-    .doc =
-        "What the text of a computation of the CUDA backend shows: `schedule`, its graph, kernels, "
-        "calls and memory alone; `cuda`, the text of its kernels as well; `ptx`, what they are "
-        "compiled to.",
+    .doc = "Parts of the text of a computation: `schedule`, its graph, kernels, calls and memory "
+           "alone; `cuda`, the text of its kernels as well; `ptx`, their code for the GPU as well.",
     .check = CheckText,
     .changed = WarnOfOldText,
 });
@@ -89,7 +88,7 @@ constexpr int8_t kType = 4;
 class Backend : public lazy::BackendImplInterface, public lazy::DeviceExchange {
  public:
   Backend(std::vector<std::shared_ptr<Machine>> machines, const std::string& name, int8_t type)
-      : type_(std::make_shared<Type>(name, type)) {
+      : type_(std::make_shared<NamedDeviceType>(name, type)) {
     for (size_t i = 0; i < machines.size(); ++i) {
       devices_.push_back(std::make_unique<DeviceState>(machines[i], fmt::format("{}:{}", name, i)));
     }
@@ -306,12 +305,7 @@ class Backend : public lazy::BackendImplInterface, public lazy::DeviceExchange {
   // ---- Devices
 
   std::shared_ptr<lazy::BackendDeviceType> GetDefaultDeviceType() const override { return type_; }
-  void SetDefaultDeviceType(int8_t type) override {
-    if (type != type_->type) {
-      Throw(ErrorCode::kUnknownDevice, "{}: device type {} is unknown, there is only {}",
-            type_->name, type, type_->type);
-    }
-  }
+  void SetDefaultDeviceType(int8_t type) override { type_->RequireIs(type); }
   int64_t GetDefaultDeviceOrdinal() const override { return default_ordinal_; }
   void SetDefaultDeviceOrdinal(int64_t ordinal) override {
     default_ordinal_ = GetBackendDevice(ordinal).ordinal();
@@ -384,12 +378,6 @@ class Backend : public lazy::BackendImplInterface, public lazy::DeviceExchange {
   }
 
  private:
-  struct Type : lazy::BackendDeviceType {
-    Type(std::string name, int8_t type) : BackendDeviceType(type), name(std::move(name)) {}
-    std::string toString() const override { return name; }
-    const std::string name;
-  };
-
   DeviceState& StateOf(const BackendDevice& device) const {
     int64_t ordinal = device.ordinal();
     HAMMOCK_CHECK(ordinal >= 0 && static_cast<size_t>(ordinal) < devices_.size(), "device {}",
@@ -471,7 +459,7 @@ class Backend : public lazy::BackendImplInterface, public lazy::DeviceExchange {
     return arguments.first(std::min(arguments.size(), computation.parameter_shapes().size()));
   }
 
-  const std::shared_ptr<Type> type_;
+  const std::shared_ptr<NamedDeviceType> type_;
   std::vector<std::unique_ptr<DeviceState>> devices_;
   std::atomic<int64_t> default_ordinal_{0};
   mutable std::atomic<int64_t> compiled_{0};

@@ -1,4 +1,7 @@
 // Loops with a known number of iterations: a program inside of a program.
+#include <optional>
+
+#include "backends/common/saved_bodies.h"
 #include "backends/cuda/calls/call_kit.h"
 #include "backends/cuda/calls/device_kernel.h"
 #include "backends/cuda/device/program_args.h"
@@ -88,10 +91,12 @@ class LoopCall : public Call {
     if (context.shared) known = context.shared->FindBody(body.graph());
     if (known) return known;
     // The program that this call is part of keeps the machine.
-    auto made = std::make_shared<const Program>(
-        ScheduledForCuda(body.graph()),
-        std::shared_ptr<Machine>(std::shared_ptr<void>(), &context.machine), Program::AtSizes(),
-        Program::kSpreadBytes, /*body=*/true);
+    std::shared_ptr<Machine> machine(std::shared_ptr<void>(), &context.machine);
+    std::optional<SavedProgram> saved = FindSavedBody(body.graph_ptr());
+    auto made = saved ? std::make_shared<const Program>(*saved, machine, /*body=*/true)
+                      : std::make_shared<const Program>(ScheduledForCuda(body.graph()), machine,
+                                                        Program::AtSizes(), Program::kSpreadBytes,
+                                                        /*body=*/true);
     if (context.shared) context.shared->AddBody(body, made);
     return made;
   }

@@ -77,12 +77,12 @@ Program::Program(compiler::ScheduledGraph scheduled, std::shared_ptr<Machine> ma
   Finish();
 }
 
-Program::Program(const SavedProgram& saved, std::shared_ptr<Machine> machine)
+Program::Program(const SavedProgram& saved, std::shared_ptr<Machine> machine, bool body)
     : Program(std::move(machine), AtSizes()) {
   arrangement_ = std::make_shared<Arrangement>();
   arrangement_->graph = *saved.graph;
   arrangement_->schedule = *saved.schedule;
-  PrepareCommands();
+  PrepareCommands(body);
   std::vector<std::vector<int>> groups;
   for (size_t i = 0; i < commands_.size(); ++i) {
     if (i == 0 || saved.group_last[i] != saved.group_last[i - 1]) groups.emplace_back();
@@ -106,6 +106,16 @@ std::shared_ptr<Program> Program::Arranged(std::shared_ptr<const Arrangement> ar
 SavedProgram Program::Save() const {
   return {std::make_shared<const Graph>(graph()),
           std::make_shared<const compiler::Schedule>(schedule()), group_last(), scratch_, plan_};
+}
+
+void Program::AddBodies(std::vector<const Program*>& bodies) const {
+  for (const auto& command : commands_) {
+    if (!command->call) continue;
+    for (const Program* body : command->call->programs()) {
+      bodies.push_back(body);
+      body->AddBodies(bodies);
+    }
+  }
 }
 
 void Program::Finish() {

@@ -76,7 +76,7 @@ class Program {
   /// are not known when a run begins.
   Program(compiler::ScheduledGraph scheduled, std::shared_ptr<Machine> machine, AtSizes at = {},
           int64_t spread_bytes = kSpreadBytes, bool body = false);
-  Program(const SavedProgram& saved, std::shared_ptr<Machine> machine);
+  Program(const SavedProgram& saved, std::shared_ptr<Machine> machine, bool body = false);
   ~Program();
 
   /// Null if the order was chosen for these sizes: another one would have taken too much memory.
@@ -90,7 +90,10 @@ class Program {
 
   /// Whether it is an instance of a program for many sizes.
   bool is_sized() const { return at_.schedule != nullptr; }
-  SavedProgram Save() const;  ///< of one that is not sized
+  SavedProgram Save() const;   ///< of one that is not sized
+  const Graph& graph() const;  ///< after the passes; its sizes may differ
+  /// The programs inside, and those inside of these.
+  void AddBodies(std::vector<const Program*>& bodies) const;
 
   /// The programs at other sizes of the same graph, if it has dim parameters.
   std::shared_ptr<ProgramsBySize<Target>> by_size;
@@ -155,7 +158,6 @@ class Program {
   };
 
   Program(std::shared_ptr<Machine> machine, AtSizes at);
-  const Graph& graph() const;  ///< its sizes may differ from the program's
   const compiler::Schedule& schedule() const;
   const std::vector<int>& group_last() const;
   const compiler::Launch& LaunchOf(size_t i) const;

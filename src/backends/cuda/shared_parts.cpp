@@ -32,6 +32,14 @@ std::shared_ptr<const Program> SharedParts::FindBody(const Graph& body) const {
   return found == bodies_.end() ? nullptr : found->second.program;
 }
 
+void SharedParts::AddBodies(std::vector<const Program*>& bodies) const {
+  std::lock_guard lock(mutex_);
+  for (const auto& [graph, body] : bodies_) {
+    bodies.push_back(body.program.get());
+    body.program->AddBodies(bodies);
+  }
+}
+
 void SharedParts::AddBody(const Attr& body, std::shared_ptr<const Program> program) {
   constexpr size_t kMost = 64;  // bodies that vary with the sizes are used once
   std::lock_guard lock(mutex_);

@@ -5,6 +5,7 @@
 #include <memory>
 #include <mutex>
 #include <unordered_map>
+#include <vector>
 
 #include "backends/cuda/calls/calls.h"
 #include "backends/cuda/emit/kernel_key.h"
@@ -28,6 +29,8 @@ class SharedParts {
   std::shared_ptr<const Program> FindBody(const Graph& body) const;
   /// `body` holds the graph.
   void AddBody(const Attr& body, std::shared_ptr<const Program> program);
+  /// The bodies that were added, and those inside of these.
+  void AddBodies(std::vector<const Program*>& bodies) const;
 
  private:
   struct Hash {

@@ -22,6 +22,7 @@ class SizedParts {
   /// The arrangement has a schedule too.
   int64_t bytes() const { return 2 * schedule_->bytes(); }
   SavedSizes Save() const { return {schedule_, {}}; }
+  void AddBodies(std::vector<const Program*>& bodies) const { shared_->AddBodies(bodies); }
   /// By the arrangement of the first program, where it is one for these sizes.
   std::shared_ptr<Program> At(const std::vector<int64_t>& free,
                               const std::shared_ptr<Machine>& machine) const;

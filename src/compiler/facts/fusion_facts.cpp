@@ -24,17 +24,24 @@ bool IsNonzeroConstant(const Graph& graph, GraphValue value) {
   return node.op == &ops::kConstant && BitsOf(node.attrs[0].scalar(), node.type().dtype()) != 0;
 }
 
-}  // namespace
-
-std::optional<ReduceFn> ReductionOf(const GraphNode& node) {
+std::optional<ReduceFn> ReduceFnOf(const OpDef& op) {
   static const std::pair<const OpDef*, ReduceFn> kReductions[] = {
       {&ops::kReduceSum, ReduceFn::kSum}, {&ops::kReduceProd, ReduceFn::kProd},
       {&ops::kReduceMax, ReduceFn::kMax}, {&ops::kReduceMin, ReduceFn::kMin},
       {&ops::kReduceAny, ReduceFn::kAny}, {&ops::kReduceAll, ReduceFn::kAll}};
-  for (const auto& [op, fn] : kReductions) {
-    if (node.op == op && node.attrs[0].ints().size() == 1) return fn;
+  for (const auto& [reduction, fn] : kReductions) {
+    if (reduction == &op) return fn;
   }
   return std::nullopt;
+}
+
+}  // namespace
+
+bool IsReduction(const OpDef& op) { return ReduceFnOf(op).has_value(); }
+
+std::optional<ReduceFn> ReductionOf(const GraphNode& node) {
+  std::optional<ReduceFn> fn = ReduceFnOf(*node.op);
+  return fn && node.attrs[0].ints().size() == 1 ? fn : std::nullopt;
 }
 
 bool IsPointwise(const Graph& graph, const GraphNode& node) {

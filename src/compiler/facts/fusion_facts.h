@@ -8,7 +8,9 @@
 
 namespace hammock::compiler {
 
-/// The reduction that a node is; nothing for other nodes.
+/// Whether it is `reduce_sum` or one of its kind, over any dims.
+bool IsReduction(const OpDef& op);
+/// The reduction over one dim that a node is; nothing for other nodes.
 std::optional<ReduceFn> ReductionOf(const GraphNode& node);
 /// Whether it is computed element by element from operands of its own shape, and cannot fail.
 bool IsPointwise(const Graph& graph, const GraphNode& node);

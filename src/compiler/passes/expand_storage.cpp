@@ -7,6 +7,7 @@
 #include "compiler/passes/make_explicit.h"
 #include "ir/primitives.h"
 #include "ir/storage.h"
+#include "ops/nn/quantize.h"
 #include "ops/primitives/storage.h"
 
 namespace hammock {
@@ -17,6 +18,10 @@ bool HasStorage(const Graph& graph, const GraphNode& node) {
          std::ranges::any_of(node.inputs, [&](GraphValue input) {
            return input.node && is_storage(graph.TypeOf(input));
          });
+}
+
+bool KnowsStorage(const OpDef& op) {
+  return &op == &ops::kUnpack || &op == &ops::kPack || &op == &ops::kQuantizedLinear;
 }
 
 GraphValue CopyOfBytes(GraphBuilder& out, GraphValue value) {

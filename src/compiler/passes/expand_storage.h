@@ -15,6 +15,8 @@ namespace hammock {
 Graph ExpandStorage(Graph graph, const std::function<bool(const Graph&, NodeId)>& keep = nullptr);
 
 bool HasStorage(const Graph& graph, const GraphNode& node);
+/// Whether a composite may be run whole on storage types.
+bool KnowsStorage(const OpDef& op);
 
 /// A copy of a value of a storage type, as bytes.
 GraphValue CopyOfBytes(GraphBuilder& out, GraphValue value);

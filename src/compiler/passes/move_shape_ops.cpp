@@ -24,7 +24,7 @@ std::optional<std::vector<GraphValue>> SourcesOf(Rewriter& r, const GraphNode& n
       *attrs = shape_op.attrs;
     }
     if (*sizes != r.TypeOf(source).sizes() || *attrs != shape_op.attrs) return std::nullopt;
-    useful = useful || IsPointwise(*r.OpOf(source));
+    useful = useful || IsElementwisePrimitive(*r.OpOf(source));
   }
   if (!useful) return std::nullopt;
   std::vector<GraphValue> sources;

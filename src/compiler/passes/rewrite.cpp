@@ -65,7 +65,7 @@ std::optional<GraphValue> Rewriter::Try(const GraphNode& node) {
   if (!known_op_[op]) {
     known_op_[op] = true;
     for (const RuleFor& rule : rules_) {
-      if (rule.op == node.op || (!rule.op && IsPointwise(*node.op))) {
+      if (rule.op == node.op || (!rule.op && IsElementwisePrimitive(*node.op))) {
         by_op_[op].push_back(rule.rule);
       }
     }
@@ -80,7 +80,7 @@ std::optional<GraphValue> Rewriter::Try(const GraphNode& node) {
   return result;
 }
 
-bool IsPointwise(const OpDef& op) {
+bool IsElementwisePrimitive(const OpDef& op) {
   return (op.IsElementwise() && op.IsPrimitive()) || &op == &ops::kCast;
 }
 

@@ -61,9 +61,9 @@ class Rewriter {
   int depth_ = 0;
 };
 
-/// Elementwise primitives and casts: result element i depends on operand elements i alone, where
-/// all have the same sizes.
-bool IsPointwise(const OpDef& op);
+/// Elementwise primitives and casts, those that can fail included: result element i depends on
+/// operand elements i alone, where all have the same sizes.
+bool IsElementwisePrimitive(const OpDef& op);
 /// Whether every operand has the sizes of the result, as after MakeExplicit.
 bool IsExplicit(const Rewriter& rewriter, const GraphNode& node);
 

@@ -360,7 +360,7 @@ Result GatherOfPointwise(Rewriter& r, const GraphNode& node) {
     if (d != dim && type.size(d) != from.size(d)) return std::nullopt;
   }
   const GraphNode made_by = r.Producer(whole);
-  if (!IsPointwise(*made_by.op) || !IsExplicit(r, made_by) || made_by.op->can_fail) {
+  if (!IsElementwisePrimitive(*made_by.op) || !IsExplicit(r, made_by) || made_by.op->can_fail) {
     return std::nullopt;
   }
   auto is_repeated = [&](GraphValue operand) {

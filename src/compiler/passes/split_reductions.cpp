@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "compiler/facts/fusion_facts.h"
 #include "compiler/passes/graph_editor.h"
 #include "ir/primitives.h"
 
@@ -11,11 +12,6 @@ namespace {
 constexpr int64_t kMaxExtent = 65536;  // that stays whole
 constexpr int64_t kBlock = 8192;       // of what does not
 constexpr int64_t kMinBlock = 1024;
-
-bool IsReduction(const OpDef& op) {
-  return &op == &ops::kReduceSum || &op == &ops::kReduceProd || &op == &ops::kReduceMax ||
-         &op == &ops::kReduceMin || &op == &ops::kReduceAny || &op == &ops::kReduceAll;
-}
 
 bool Accumulates(const OpDef& op) { return &op == &ops::kReduceSum || &op == &ops::kReduceProd; }
 
@@ -120,7 +116,7 @@ class ReductionSplitter {
 Graph SplitReductions(Graph graph) {
   return EditGraph(std::move(graph),
                    [](GraphEditor& editor, NodeId, const GraphNode& node) -> Replacement {
-                     if (!IsReduction(*node.op)) return std::nullopt;
+                     if (!compiler::IsReduction(*node.op)) return std::nullopt;
                      // Nothing is reduced over no dims: then it is the operand itself.
                      return {{ReductionSplitter(editor, node).Run()}};
                    });

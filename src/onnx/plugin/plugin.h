@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <string>
 
-#include "onnx/format.h"
+#include "onnx/plugin/format.h"
 
 #define HAMMOCK_ONNX_ABI 1
 #define HAMMOCK_ONNX_ENTRY "HammockOnnxTable"

@@ -15,8 +15,8 @@
 #include "ops/kit/index_steps.h"
 #include "ops/kit/record.h"
 #include "ops/kit/reduce_steps.h"
-#include "ops/linalg/matrix_steps.h"
 #include "ops/primitives/families.h"
+#include "ops/primitives/matrix_steps.h"
 #include "trace/autocast.h"
 
 namespace hammock {

@@ -14,8 +14,8 @@
 #include "ops/kit/compose.h"
 #include "ops/kit/index_steps.h"
 #include "ops/kit/record.h"
-#include "ops/linalg/matrix_steps.h"
 #include "ops/primitives/families.h"
+#include "ops/primitives/matrix_steps.h"
 
 namespace hammock {
 

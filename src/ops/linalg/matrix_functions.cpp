@@ -12,8 +12,8 @@
 #include "ir/primitives.h"
 #include "ops/kit/compose.h"
 #include "ops/kit/reduce_steps.h"
-#include "ops/linalg/matrix_steps.h"
 #include "ops/primitives/families.h"
+#include "ops/primitives/matrix_steps.h"
 
 namespace hammock {
 

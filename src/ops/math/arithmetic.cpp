@@ -408,7 +408,7 @@ constinit const OpDef kFunctions[] = {
         .doc = "Powers of a number, computed in f64.",
         .call = Box<ScalarSelfFn(float_power)>,
     },
-    UNARY(frac, "What trunc cuts off."),
+    UNARY(frac, "The fractional part: self - trunc(self)."),
     UNARY(deg2rad, "Degrees to radians."),
     UNARY(rad2deg, "Radians to degrees."),
     UNARY(positive, "The tensor itself; bool is refused."),

@@ -14,7 +14,7 @@
 #include "ir/primitives.h"
 #include "ops/kit/compose.h"
 #include "ops/kit/record.h"
-#include "ops/nn/attention_node.h"
+#include "ops/primitives/attention_node.h"
 #include "ops/primitives/families.h"
 #include "trace/autocast.h"
 

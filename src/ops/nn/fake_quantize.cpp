@@ -96,7 +96,7 @@ constinit const OpDef ops::kFakeQuantize = {
     .schema =
         "_fake_quantize(Tensor self, Tensor scale, Tensor zero_point, int quant_min, int "
         "quant_max) -> Tensor",
-    .doc = "What is left of self as integers; gradients pass where it was not clamped.",
+    .doc = "self rounded to quantised values; gradients pass where it was not clamped.",
     .infer = InferFakeQuantize,
     .keeps_layout = true,
     .expand = ExpandFakeQuantize,

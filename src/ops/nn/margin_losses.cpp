@@ -146,12 +146,13 @@ namespace {
 HAMMOCK_FUNCTION(kMultiMarginLoss,
                  "multi_margin_loss(Tensor input, Tensor target, Scalar p=1, Scalar margin=1.0, "
                  "Tensor? weight=None, str reduction=\"mean\") -> Tensor",
-                 "What wrong classes lack of being `margin` below the right one.",
+                 "Hinge losses of wrong classes that are less than `margin` below the right one.",
                  multi_margin_loss, AutocastRule::kF32)
 HAMMOCK_FUNCTION(
     kMultilabelMarginLoss,
     "multilabel_margin_loss(Tensor input, Tensor target, str reduction=\"mean\") -> Tensor",
-    "What wrong classes lack of being one below each right one.", multilabel_margin_loss)
+    "Hinge losses of wrong classes that are less than one below a right one.",
+    multilabel_margin_loss)
 HAMMOCK_FUNCTION(kMultilabelSoftMarginLoss,
                  "multilabel_soft_margin_loss(Tensor input, Tensor target, Tensor? weight=None, "
                  "str reduction=\"mean\") -> Tensor",

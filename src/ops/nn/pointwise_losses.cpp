@@ -465,12 +465,12 @@ HAMMOCK_FUNCTION(kSoftMarginLoss,
 HAMMOCK_FUNCTION(kHingeEmbeddingLoss,
                  "hinge_embedding_loss(Tensor input, Tensor target, float margin=1.0, str "
                  "reduction=\"mean\") -> Tensor",
-                 "Distances where the target is 1, what they lack of `margin` where it is -1.",
+                 "Distances where the target is 1, their distance below `margin` where it is -1.",
                  hinge_embedding_loss, AutocastRule::kF32)
 HAMMOCK_FUNCTION(kMarginRankingLoss,
                  "margin_ranking_loss(Tensor input1, Tensor input2, Tensor target, float "
                  "margin=0.0, str reduction=\"mean\") -> Tensor",
-                 "What input1 lacks of being `margin` above (target 1) or below input2 (-1).",
+                 "Hinge losses where input1 is not `margin` above (target 1) or below input2 (-1).",
                  margin_ranking_loss, AutocastRule::kF32)
 HAMMOCK_FUNCTION(kCosineSimilarity,
                  "cosine_similarity(Tensor x1, Tensor x2, int dim=1, float eps=1e-08) -> Tensor",
@@ -494,7 +494,7 @@ HAMMOCK_FUNCTION(kTripletMarginLoss,
                  "triplet_margin_loss(Tensor anchor, Tensor positive, Tensor negative, float "
                  "margin=1.0, float p=2.0, float eps=1e-06, bool swap=False, str "
                  "reduction=\"mean\") -> Tensor",
-                 "What the negative lacks of being `margin` further from the anchor.",
+                 "Hinge losses where the negative is not `margin` further from the anchor.",
                  triplet_margin_loss, AutocastRule::kF32)
 
 }  // namespace

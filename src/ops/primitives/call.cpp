@@ -71,7 +71,7 @@ std::vector<Tensor> ExpandBody(const ExpandCall& call) {
 
 constinit const OpDef kCall = {
     .schema = "call(Tensor[] operands, Graph body) -> Tensor[]",
-    .doc = "What `body` returns for the operands.",
+    .doc = "The results of `body` for the operands.",
     .infer = InferCall,
     .expand = ExpandBody,
     .can_fail = true,
@@ -82,8 +82,8 @@ constinit const OpDef kModuleCall = {
         "module_call(Tensor[] operands, Graph body, str path, str method, int arguments) "
         "-> Tensor[]",
     .doc =
-        "What a method of the submodule at `path` returns for the first `arguments` operands. "
-        "`body` says what it computes, for backends that compile it with what is around it.",
+        "The results of a method of the submodule at `path` for the first `arguments` operands. "
+        "`body` is its graph, for backends that compile it with the ops around it.",
     .infer = InferCall,
     .expand = ExpandBody,
     .can_fail = true,

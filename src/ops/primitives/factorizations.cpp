@@ -10,8 +10,8 @@
 #include "ir/primitives.h"
 #include "ops/kit/compose.h"
 #include "ops/kit/record.h"
-#include "ops/linalg/matrix_steps.h"
 #include "ops/primitives/families.h"
+#include "ops/primitives/matrix_steps.h"
 
 namespace hammock {
 
@@ -219,6 +219,58 @@ void InferSolveTriangular(const InferCall& call) {
   call.out = {b};
 }
 
+// ---- Costs: leading terms, as is usual to count. A complex multiplication and addition is four of
+// real numbers.
+
+struct MatrixSizes {
+  int64_t count;  // of matrices, times four where they are complex
+  int64_t rows, columns, inner;
+};
+
+MatrixSizes SizesOf(const Shape& type) {
+  const int64_t rows = type.size(type.rank() - 2), columns = type.size(type.rank() - 1);
+  int64_t count = IsComplex(type.dtype()) ? 4 : 1;
+  for (int i = 0; i < type.rank() - 2; ++i) count *= type.size(i);
+  return {count, rows, columns, std::min(rows, columns)};
+}
+
+/// Multiples of the cube of a square matrix's size.
+template <int64_t kNumerator, int64_t kDenominator = 1>
+int64_t CubeFlops(const CostCall& call) {
+  const auto [count, n, columns, inner] = SizesOf(*call.in[0]);
+  return count * (kNumerator * n * n * n / kDenominator);
+}
+
+int64_t EliminationFlops(int64_t rows, int64_t columns, int64_t steps) {
+  return 2 * rows * columns * steps - (rows + columns) * steps * steps +
+         2 * steps * steps * steps / 3;
+}
+
+int64_t LuFlops(const CostCall& call) {
+  const auto [count, rows, columns, inner] = SizesOf(*call.in[0]);
+  return count * EliminationFlops(rows, columns, inner);
+}
+
+/// Reflections, then the product of them.
+int64_t QrFlops(const CostCall& call) {
+  const auto [count, rows, columns, inner] = SizesOf(*call.in[0]);
+  const int64_t q_columns = SizesOf(call.out[0]).columns;
+  return 2 * count *
+         (EliminationFlops(rows, columns, inner) + EliminationFlops(rows, q_columns, inner));
+}
+
+int64_t SvdFlops(const CostCall& call) {
+  const auto [count, rows, columns, inner] = SizesOf(*call.in[0]);
+  const int64_t outer = std::max(rows, columns), square = inner * inner;
+  return count * (call.attrs[0].boolean() ? 4 * outer * outer * inner + 22 * square * inner
+                                          : 6 * outer * square + 20 * square * inner);
+}
+
+int64_t SolveTriangularFlops(const CostCall& call) {
+  const auto [count, rows, columns, inner] = SizesOf(*call.in[1]);
+  return count * rows * rows * columns;
+}
+
 std::string Triangle(const char* op, const std::string& name) {
   if (name == "L" || name == "l") return "L";
   if (name == "U" || name == "u") return "U";
@@ -321,6 +373,7 @@ constinit const OpDef kCholesky = {
     .takes_complex = true,
     .vjp = CholeskyVjp,
     .can_fail = true,
+    .flops = CubeFlops<1, 3>,
 };
 constinit const OpDef kLu = {
     .schema = "lu_decompose(Tensor A, str op=\"\") -> (Tensor, Tensor, Tensor)",
@@ -330,6 +383,7 @@ constinit const OpDef kLu = {
     .vjp = LuVjp,
     .can_fail = true,
     .num_outputs = 3,
+    .flops = LuFlops,
     .samples = {{"f32[2,3,3]", "{op=\"\"}"}},
 };
 constinit const OpDef kQr = {
@@ -340,6 +394,7 @@ constinit const OpDef kQr = {
     .takes_complex = true,
     .vjp = QrVjp,
     .num_outputs = 2,
+    .flops = QrFlops,
     .samples = {{"f32[2,4,3]", "{mode=\"reduced\"}"}, {"f32[3,3]", "{mode=\"complete\"}"}},
 };
 constinit const OpDef kEigh = {
@@ -351,6 +406,7 @@ constinit const OpDef kEigh = {
     .vjp = EighVjp,
     .can_fail = true,
     .num_outputs = 2,
+    .flops = CubeFlops<9>,
 };
 constinit const OpDef kEig = {
     .schema = "linalg_eig(Tensor self) -> (Tensor, Tensor)",
@@ -361,6 +417,7 @@ constinit const OpDef kEig = {
     .vjp = EigVjp,
     .can_fail = true,
     .num_outputs = 2,
+    .flops = CubeFlops<25>,
 };
 constinit const OpDef kSvd = {
     .schema = "linalg_svd(Tensor A, bool full_matrices=True) -> (Tensor, Tensor, Tensor)",
@@ -371,6 +428,7 @@ constinit const OpDef kSvd = {
     .vjp = SvdVjp,
     .can_fail = true,
     .num_outputs = 3,
+    .flops = SvdFlops,
     .samples = {{"f32[2,3,4]", "{full_matrices=false}"}, {"f32[4,2]", "{full_matrices=false}"}},
 };
 constinit const OpDef kSolveTriangular = {
@@ -381,6 +439,7 @@ constinit const OpDef kSolveTriangular = {
     .infer = InferSolveTriangular,
     .takes_complex = true,
     .vjp = SolveTriangularVjp,
+    .flops = SolveTriangularFlops,
     .domain = {0.5, 2.0},
     .samples = {{"f32[2,3,3] f32[2,3,2]", "{upper=true, transpose=false, unitriangular=true}"},
                 {"f32[3,3] f32[3,2]", "{upper=false, transpose=true, unitriangular=false}"}},

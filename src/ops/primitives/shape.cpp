@@ -8,7 +8,6 @@
 #include "ops/kit/cost.h"
 #include "ops/kit/record.h"
 #include "ops/primitives/complex_parts.h"
-#include "ops/shape/views.h"
 #include "trace/alias.h"
 
 namespace hammock::ops {

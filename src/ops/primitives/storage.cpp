@@ -9,13 +9,8 @@
 #include "ir/primitives.h"
 #include "ir/storage.h"
 #include "ops/kit/record.h"
-#include "ops/nn/quantize.h"
 
 namespace hammock::ops {
-
-bool KnowsStorage(const OpDef& op) {
-  return &op == &kUnpack || &op == &kPack || &op == &kQuantizedLinear;
-}
 
 DType UnpackedDType(DType storage) {
   return IsFloat(storage) || !IsSigned(storage) ? DType::kU8 : DType::kI8;

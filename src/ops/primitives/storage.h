@@ -16,9 +16,6 @@ extern const OpDef kPack;
 
 std::span<const OpDef* const> StorageOps();
 
-/// Whether a composite may be run whole on storage types.
-bool KnowsStorage(const OpDef& op);
-
 /// The dtype that _unpack gives.
 DType UnpackedDType(DType storage);
 

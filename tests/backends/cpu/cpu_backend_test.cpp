@@ -10,7 +10,7 @@
 
 #include "backends/cpu/code/kernel_code.h"
 #include "backends/cpu/code/llvm_compiler.h"
-#include "backends/cpu/host_allocator.h"
+#include "backends/cpu/host/host_allocator.h"
 #include "backends/cpu/program.h"
 #include "hammock/hammock.h"
 #include "hammock/lazy/backend_interface.h"

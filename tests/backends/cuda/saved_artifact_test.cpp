@@ -76,6 +76,8 @@ lazy::Computation ComputationOf(const Graph& graph) {
   return {"saved", graph, lazy::getBackend("reference")->GetBackendDevice(0)};
 }
 
+int64_t SchedulesMade() { return metrics::CounterValue("cuda::SchedulesMade").value_or(0); }
+
 TEST(CudaSavedArtifact, RunsAsItWasCompiledWithoutACompiler) {
   if (!WhyNotEmulated().empty()) GTEST_SKIP() << WhyNotEmulated();
   const Graph& graph = Sample();
@@ -84,8 +86,11 @@ TEST(CudaSavedArtifact, RunsAsItWasCompiledWithoutACompiler) {
   EXPECT_GT(first->compiled, 0);
   std::string bytes = SaveArtifact(program, *first);
   auto second = std::make_shared<CodeMachine>(EmulatedForTests());
+  const int64_t before = SchedulesMade();
   std::shared_ptr<Program> loaded = LoadArtifact(ComputationOf(graph), bytes, second);
   EXPECT_EQ(second->compiled, 0);
+  EXPECT_EQ(SchedulesMade(), before) << "the schedule of the loop's body is saved too";
+  EXPECT_EQ(SaveArtifact(*loaded, *second), bytes) << "what was loaded can be saved again";
   EXPECT_EQ(loaded->ToText("schedule"), program.ToText("schedule")) << "steps, groups and memory";
   EXPECT_EQ(loaded->plan().offset, program.plan().offset);
   ExpectSame(RunProgram(*second, *loaded, graph, InputsOf(graph)),
@@ -115,6 +120,70 @@ TEST(CudaSavedArtifact, GeneralComputationsServeOtherSizes) {
   }
   EXPECT_EQ(second->compiled, 0);
   EXPECT_EQ(scheduled(), before);
+}
+
+TEST(CudaSavedArtifact, BodiesInBodiesNoteFaults) {
+  if (!WhyNotEmulated().empty()) GTEST_SKIP() << WhyNotEmulated();
+  Graph graph = ParseGraph(R"(
+    %0 = input : f32[6]
+    %1 = input : i64[5,6]
+    %2:2 = loop %0, %1 {body=graph {
+      %0 = input : i64[]
+      %1 = input : f32[6]
+      %2 = input : i64[6]
+      %3 = loop %1 {body=graph {
+        %0 = input : i64[]
+        %1 = input : f32[6]
+        %2 = sin %1 : f32[6]
+        return %2
+      }, count=2, num_carried=1, num_stacked_in=0} : f32[6]
+      %4 = gather %3, %2 {dim=0} : f32[6]
+      %5 = exp %4 : f32[6]
+      return %4, %5
+    }, count=5, num_carried=1, num_stacked_in=1} : f32[6], f32[5,6]
+    return %2.0, %2.1)");
+  auto machine = std::make_shared<CodeMachine>(EmulatedForTests());
+  Program program(graph, machine);
+  std::string bytes = SaveArtifact(program, *machine);
+  const int64_t before = SchedulesMade();
+  std::shared_ptr<Program> loaded = LoadArtifact(ComputationOf(graph), bytes, machine);
+  EXPECT_EQ(SchedulesMade(), before);
+  std::vector<int64_t> indices(30);
+  for (size_t i = 0; i < indices.size(); ++i) indices[i] = static_cast<int64_t>(i * 5 % 6);
+  auto run = [&](const Program& of) {
+    HostTensor x = HostTensor::From(std::vector<float>{1, -2, 3, -4, 5, -6}, {6});
+    return RunProgram(*machine, of, graph, {x, HostTensor::From(indices, {5, 6})});
+  };
+  ExpectSame(run(*loaded), run(program));
+  indices[17] = 6;
+  EXPECT_THROW(run(program), lazy::ExecutionError);
+  EXPECT_THROW(run(*loaded), lazy::ExecutionError);
+}
+
+TEST(CudaSavedArtifact, BodiesOfGeneralComputationsAreSaved) {
+  if (!WhyNotEmulated().empty()) GTEST_SKIP() << WhyNotEmulated();
+  Graph graph = ParseGraph(R"(graph(n=100)
+    %0 = input : f32[n,64]
+    %1 = input : f32[8]
+    %2 = exp %0 : f32[n,64]
+    %3 = loop %1 {body=graph {
+      %0 = input : i64[]
+      %1 = input : f32[8]
+      %2 = sin %1 : f32[8]
+      return %2
+    }, count=3, num_carried=1, num_stacked_in=0} : f32[8]
+    return %2, %3)");
+  auto machine = std::make_shared<CodeMachine>(EmulatedForTests());
+  auto by_size = std::make_shared<ProgramsBySize<Target>>(graph, DerivedSizes(), Target{machine});
+  std::shared_ptr<Program> program = by_size->At({100});
+  program->by_size = by_size;
+  std::string bytes = SaveArtifact(*program, *machine);
+  const int64_t before = SchedulesMade();
+  std::shared_ptr<Program> loaded = LoadArtifact(ComputationOf(graph), bytes, machine);
+  Graph at = AtSizes(graph, {130});
+  ExpectSame(RunProgram(*machine, *loaded->by_size->At({130}), at, InputsOf(at)),
+             RunProgram(*machine, *by_size->At({130}), at, InputsOf(at)));
+  EXPECT_EQ(SchedulesMade(), before);
 }
 
 }  // namespace

@@ -81,6 +81,32 @@ TEST(Cost, OfReductionsIsOneForEachElement) {
             2 * 3 * 3);
 }
 
+TEST(Cost, OfFactorsIsThatOfTheUsualAlgorithms) {
+  auto of = [](const std::string& node) {
+    return Flops("%0 = input : f32[2,6,6]\n%1 = input : f32[9,3]\n%2 = input : c64[6,6]\n" + node);
+  };
+  EXPECT_EQ(of("%3 = linalg_cholesky %0 {upper=false} : f32[2,6,6]\nreturn %3"), 2 * 216 / 3);
+  EXPECT_EQ(of("%3 = linalg_cholesky %2 {upper=false} : c64[6,6]\nreturn %3"), 4 * 216 / 3);
+  EXPECT_EQ(of("%3:3 = lu_decompose %0 {op=\"\"} : f32[2,6,6], i32[2,6], i64[2,6]\nreturn %3.0"),
+            2 * 2 * 216 / 3);
+  EXPECT_EQ(of("%3:2 = linalg_qr %0 {mode=\"reduced\"} : f32[2,6,6], f32[2,6,6]\nreturn %3.0"),
+            2 * 8 * 216 / 3);
+  EXPECT_EQ(of("%3:2 = linalg_qr %1 {mode=\"reduced\"} : f32[9,3], f32[3,3]\nreturn %3.0"),
+            4 * (9 * 9 - 27 / 3));
+  EXPECT_EQ(of("%3:2 = linalg_eigh %0 {UPLO=\"L\"} : f32[2,6], f32[2,6,6]\nreturn %3.0"),
+            2 * 9 * 216);
+  EXPECT_EQ(of("%3:2 = linalg_eig %0 : c64[2,6], c64[2,6,6]\nreturn %3.0"), 2 * 25 * 216);
+  EXPECT_EQ(of("%3:3 = linalg_svd %1 {full_matrices=false} : f32[9,3], f32[3], f32[3,3]\n"
+               "return %3.0"),
+            6 * 81 + 20 * 27);
+  EXPECT_EQ(of("%3:3 = linalg_svd %1 {full_matrices=true} : f32[9,9], f32[3], f32[3,3]\n"
+               "return %3.0"),
+            4 * 243 + 22 * 27);
+  EXPECT_EQ(Flops("%0 = input : f32[3,3]\n%1 = input : f32[3,5]\n%2 = solve_triangular %0, %1 "
+                  "{upper=true, transpose=false, unitriangular=false} : f32[3,5]\nreturn %2"),
+            3 * 3 * 5);
+}
+
 TEST(Cost, OfACompositeIsThatOfItsExpansion) {
   EXPECT_EQ(Flops(R"(
     %0 = input : f32[3,4]

@@ -1,7 +1,7 @@
 // Interpreted and compiled bodies give the same bits.
 #include "backends/cpu/compiled.h"
-#include "backends/cpu/cpu_features.h"
 #include "backends/cpu/emit/llvm_number.h"
+#include "backends/cpu/host/cpu_features.h"
 #include "backends/cpu/interpret/scalar_loops.h"
 #include "compiler/scalar/scalar_kernels.h"
 #include "hammock/ir/half.h"

@@ -15,10 +15,10 @@
 #include <string_view>
 #include <vector>
 
+#include "backends/cpu/code/host_cpu.h"
 #include "backends/cpu/code/llvm_compiler.h"
 #include "backends/cpu/code/native_code.h"
 #include "backends/cpu/emit/emit_values.h"
-#include "backends/cpu/host_cpu.h"
 #include "compiler/scalar/scalar_bodies.h"
 #include "ir/convert.h"
 

@@ -12,7 +12,7 @@
 
 #include "backends/cpu/calls/attention_kit.h"
 #include "backends/cpu/calls/call_kit.h"
-#include "ops/nn/attention_node.h"
+#include "ops/primitives/attention_node.h"
 
 namespace hammock::cpu {
 namespace {

@@ -4,9 +4,9 @@
 #include <string_view>
 
 #include "backends/cpu/calls/call_kit.h"
+#include "backends/cpu/calls/fused_matmul.h"
 #include "backends/cpu/calls/quantized.h"
 #include "backends/cpu/calls/sparse.h"
-#include "backends/cpu/matmul/fused_matmul.h"
 #include "backends/cpu/matmul/matmul.h"
 #include "backends/reference/interpreter.h"
 #include "backends/reference/kernel.h"

@@ -46,7 +46,7 @@ class Call {
 /// Whether a matmul of 16-bit floats with f32 results is faster than one of f32 casts.
 bool GainsByNarrowOperands(const Graph& graph, const GraphNode& matmul);
 
-/// Borrows the graph. The other files of this folder list the calls by family.
+/// Borrows the graph. The other files of this folder and control_calls.cpp list calls by family.
 std::unique_ptr<Call> MakeCall(const Graph& graph, NodeId node);
 /// Whether a call runs this composite without its expansion.
 bool RunsWhole(const Graph& graph, NodeId node);

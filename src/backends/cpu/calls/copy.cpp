@@ -3,7 +3,7 @@
 #include <cstring>
 
 #include "backends/cpu/calls/call_kit.h"
-#include "backends/cpu/calls/strided_copy.h"
+#include "backends/cpu/host/strided_copy.h"
 #include "hammock/host_tensor.h"
 #include "ir/primitives.h"
 

@@ -7,7 +7,7 @@
 #endif
 
 #include "backends/cpu/calls/call_kit.h"
-#include "backends/cpu/cpu_features.h"
+#include "backends/cpu/host/cpu_features.h"
 #include "ir/primitives.h"
 #include "ops/random/philox.h"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "backends/cpu/calls/call_kit.h"
-#include "backends/cpu/cpu_features.h"
+#include "backends/cpu/host/cpu_features.h"
 #include "ir/primitives.h"
 
 namespace hammock::cpu {

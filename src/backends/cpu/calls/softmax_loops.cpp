@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "backends/cpu/cpu_features.h"
+#include "backends/cpu/host/cpu_features.h"
 #include "compiler/scalar/scalar_bodies.h"
 #include "hammock/compiler/kernel.h"
 

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <type_traits>
 
-#include "backends/cpu/cpu_features.h"
+#include "backends/cpu/host/cpu_features.h"
 #include "ops/sparse/sparse_matmul.h"
 
 namespace hammock::cpu {

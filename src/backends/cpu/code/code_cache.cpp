@@ -6,7 +6,7 @@
 #include <optional>
 #include <unordered_map>
 
-#include "backends/cpu/host_cpu.h"
+#include "backends/cpu/code/host_cpu.h"
 #include "base/build_id.h"
 #include "base/file_cache.h"
 #include "base/log.h"

@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "backends/cpu/code/code_cache.h"
+#include "backends/cpu/code/host_cpu.h"
 #include "backends/cpu/emit/emit_llvm.h"
-#include "backends/cpu/host_cpu.h"
 #include "base/fork.h"
 #include "base/log.h"
 #include "base/never_destroyed.h"

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "backends/cpu/code/native_code.h"
+#include "backends/cpu/emit/kernel_call.h"
 #include "backends/cpu/interpret/kernel_interpreter.h"
-#include "backends/cpu/kernel_call.h"
 #include "hammock/compiler/kernel.h"
 #include "hammock/option.h"
 

@@ -4,7 +4,7 @@
 #include <cstddef>
 
 #include "backends/cpu/emit/emit_blocks.h"
-#include "backends/cpu/kernel_call.h"
+#include "backends/cpu/emit/kernel_call.h"
 #include "base/throw.h"
 
 namespace hammock::cpu {

@@ -3,8 +3,8 @@
 
 #include <limits>
 
+#include "backends/cpu/emit/kernel_call.h"
 #include "backends/cpu/emit/llvm_number.h"
-#include "backends/cpu/kernel_call.h"
 #include "base/throw.h"
 #include "compiler/loops/computed_type.h"
 #include "compiler/scalar/reduce_bodies.h"

@@ -4,7 +4,7 @@
 #include <string_view>
 #include <utility>
 
-#include "backends/cpu/cpu_features.h"
+#include "backends/cpu/host/cpu_features.h"
 
 namespace hammock::cpu {
 namespace {

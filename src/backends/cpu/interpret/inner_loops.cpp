@@ -1,6 +1,6 @@
 #include "backends/cpu/interpret/inner_loops.h"
 
-#include "backends/cpu/cpu_features.h"
+#include "backends/cpu/host/cpu_features.h"
 
 #include <cstring>
 #include <type_traits>

@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "backends/cpu/kernel_call.h"
+#include "backends/cpu/emit/kernel_call.h"
 #include "hammock/compiler/kernel.h"
 
 namespace hammock::cpu {

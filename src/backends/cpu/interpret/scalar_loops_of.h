@@ -7,7 +7,7 @@
 #include <array>
 #include <utility>
 
-#include "backends/cpu/cpu_features.h"
+#include "backends/cpu/host/cpu_features.h"
 #include "backends/cpu/interpret/scalar_loops.h"
 #include "compiler/scalar/scalar_bodies.h"
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "backends/cpu/calls/strided_copy.h"
+#include "backends/cpu/host/strided_copy.h"
 #include "backends/cpu/matmul/matmul_kernel.h"
 
 namespace hammock::cpu {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "backends/cpu/cpu_features.h"
+#include "backends/cpu/host/cpu_features.h"
 #include "backends/cpu/matmul/matmul_kernel.h"
 
 #if defined(__x86_64__)

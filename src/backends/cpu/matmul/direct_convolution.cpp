@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "backends/cpu/calls/strided_copy.h"
+#include "backends/cpu/host/strided_copy.h"
 #include "backends/cpu/matmul/direct_loops.h"
 #include "backends/cpu/matmul/matmul_kernel.h"
 

@@ -18,8 +18,8 @@
 #include <string>
 #include <vector>
 
+#include "backends/cpu/host/thread_pool.h"
 #include "backends/cpu/matmul/operand_copy.h"
-#include "backends/cpu/thread_pool.h"
 #include "hammock/ir/shape.h"
 
 namespace hammock::cpu {

@@ -1,5 +1,5 @@
 // Convolutions by oneDNN, by bands of an image.
-#include "backends/cpu/calls/strided_copy.h"
+#include "backends/cpu/host/strided_copy.h"
 #include "backends/cpu/matmul/byte_rows.h"
 #include "backends/cpu/matmul/onednn_kit.h"
 

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "backends/cpu/calls/strided_copy.h"
+#include "backends/cpu/host/strided_copy.h"
 #include "hammock/ir/dtype.h"
 
 namespace hammock::cpu {

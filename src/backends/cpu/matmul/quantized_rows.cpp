@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "backends/cpu/cpu_features.h"
+#include "backends/cpu/host/cpu_features.h"
 #include "base/throw.h"
 
 #if defined(__x86_64__)

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "backends/cpu/thread_pool.h"
+#include "backends/cpu/host/thread_pool.h"
 #include "hammock/ir/dtype.h"
 
 namespace hammock::cpu {

@@ -8,7 +8,7 @@
 #include "compiler/passes/make_explicit.h"
 #include "compiler/pipeline.h"
 #include "ir/primitives.h"
-#include "ops/nn/attention_node.h"
+#include "ops/primitives/attention_node.h"
 
 namespace hammock::cpu {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "backends/cpu/matmul/fused_matmul.h"
+#include "backends/cpu/calls/fused_matmul.h"
 #include "compiler/passes/channels_last.h"
 #include "compiler/passes/narrow_matmuls.h"
 #include "ir/primitives.h"

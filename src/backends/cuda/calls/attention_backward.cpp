@@ -10,7 +10,7 @@
 #include "backends/cuda/calls/call_kit.h"
 #include "backends/cuda/calls/device_kernel.h"
 #include "backends/cuda/passes/expand_attention.h"
-#include "ops/nn/attention_node.h"
+#include "ops/primitives/attention_node.h"
 #include "ops/primitives/fused_forms.h"
 
 namespace hammock::cuda {

@@ -24,10 +24,8 @@ const CallEntry* FindEntry(const OpDef* op) {
 }
 
 /// Reductions of the loop IR, and ops that become some (arg_reductions.h).
-bool IsReduction(const OpDef* op) {
-  return op == &ops::kArgMax || op == &ops::kArgMin || op == &ops::kReduceSum ||
-         op == &ops::kReduceProd || op == &ops::kReduceMax || op == &ops::kReduceMin ||
-         op == &ops::kReduceAny || op == &ops::kReduceAll;
+bool BecomesReduction(const OpDef* op) {
+  return compiler::IsReduction(*op) || op == &ops::kArgMax || op == &ops::kArgMin;
 }
 
 bool IsTransform(const OpDef* op) {
@@ -77,7 +75,7 @@ std::string WhyNot(const Graph& graph, NodeId id, const Machine* machine) {
     }
   }
   if (node.op == &ops::kInput || compiler::IsView(node) || compiler::IsGenerated(node) ||
-      compiler::IsPair(node) || IsReduction(node.op)) {
+      compiler::IsPair(node) || BecomesReduction(node.op)) {
     return "";
   }
   if (compiler::IsPointwise(graph, node)) {

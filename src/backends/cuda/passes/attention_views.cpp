@@ -6,7 +6,7 @@
 #include "compiler/passes/graph_editor.h"
 #include "compiler/passes/repeated_element.h"
 #include "ir/primitives.h"
-#include "ops/nn/attention_node.h"
+#include "ops/primitives/attention_node.h"
 #include "ops/primitives/fused_forms.h"
 
 namespace hammock::cuda {

@@ -11,7 +11,7 @@
 #include "compiler/passes/make_explicit.h"
 #include "ir/primitives.h"
 #include "ops/kit/compose.h"
-#include "ops/nn/attention_node.h"
+#include "ops/primitives/attention_node.h"
 
 namespace hammock::cuda {
 namespace {

@@ -43,7 +43,7 @@ std::optional<GraphValue> HalvesAsWhere(Rewriter& rewriter, const GraphNode& nod
   if (parts.size() != 2 || type.numel() == 0 || type.rank() == kMaxRank) return std::nullopt;
   const Dims half = rewriter.TypeOf(parts[0]).sizes();
   if (half != rewriter.TypeOf(parts[1]).sizes()) return std::nullopt;
-  auto computed = [&](GraphValue part) { return IsPointwise(*rewriter.OpOf(part)); };
+  auto computed = [&](GraphValue part) { return IsElementwisePrimitive(*rewriter.OpOf(part)); };
   if (!computed(parts[0]) && !computed(parts[1])) return std::nullopt;
   const int dim = static_cast<int>(node.attr("dim").integer());
   Dims one, two;  // sizes with a dim for the number of the part

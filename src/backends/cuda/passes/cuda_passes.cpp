@@ -18,8 +18,17 @@
 #include "compiler/passes/remove_dead.h"
 #include "compiler/passes/split_reductions.h"
 #include "hammock/compiler/program_outputs.h"
+#include "hammock/metric.h"
 
 namespace hammock::cuda {
+namespace {
+
+constinit const metrics::DeclaredCounter kSchedulesMade({
+    .name = "cuda::SchedulesMade",
+    .doc = "Schedules that were made of graphs, also of bodies of loops.",
+});
+
+}  // namespace
 
 std::vector<Pass> CudaPasses() {
   std::vector<Pass> passes = {
@@ -55,6 +64,7 @@ Graph RewriteForCuda(const Graph& graph) {
 }
 
 compiler::Schedule ScheduleForCuda(const Graph& rewritten) {
+  metrics::Get<kSchedulesMade>().Add();
   compiler::Schedule schedule = compiler::MakeSchedule(rewritten, /*aligned_outputs=*/false,
                                                        /*epilogues=*/false, /*rows_apart=*/true);
   compiler::ShowSchedule("schedule", rewritten, schedule);

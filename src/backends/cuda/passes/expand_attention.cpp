@@ -7,7 +7,7 @@
 #include "backends/cuda/passes/attention_views.h"
 #include "compiler/passes/graph_editor.h"
 #include "ir/primitives.h"
-#include "ops/nn/attention_node.h"
+#include "ops/primitives/attention_node.h"
 #include "ops/primitives/fused_forms.h"
 
 namespace hammock::cuda {

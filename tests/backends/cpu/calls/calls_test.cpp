@@ -6,8 +6,8 @@
 #include <numeric>
 #include <random>
 
-#include "backends/cpu/calls/strided_copy.h"
-#include "backends/cpu/host_allocator.h"
+#include "backends/cpu/host/host_allocator.h"
+#include "backends/cpu/host/strided_copy.h"
 #include "backends/cpu/program.h"
 #include "backends/run_graph.h"
 #include "hammock/config.h"

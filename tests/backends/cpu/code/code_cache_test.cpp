@@ -6,8 +6,8 @@
 #include <fstream>
 #include <thread>
 
+#include "backends/cpu/code/host_cpu.h"
 #include "backends/cpu/compiled.h"
-#include "backends/cpu/host_cpu.h"
 #include "base/file_cache.h"
 #include "base/log.h"
 #include "hammock/config.h"

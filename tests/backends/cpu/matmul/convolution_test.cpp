@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <chrono>
 
-#include "backends/cpu/cpu_features.h"
+#include "backends/cpu/host/cpu_features.h"
 #include "backends/cpu/matmul/matmul_tests.h"
 #include "ops/primitives/channels_last.h"
 

@@ -11,9 +11,9 @@
 #include <span>
 #include <vector>
 
-#include "backends/cpu/host_allocator.h"
+#include "backends/cpu/host/host_allocator.h"
+#include "backends/cpu/host/thread_pool.h"
 #include "backends/cpu/matmul/matmul.h"
-#include "backends/cpu/thread_pool.h"
 #include "backends/run_graph.h"
 #include "hammock/config.h"
 #include "ir/primitives.h"

@@ -139,7 +139,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{128, 10, "f32[2,3,1,10]", false, 64 * 10 * 4, 2},
                     Case{128, 10, "", true, 64 * 10 * 4, 2, "bf16"}));
 
-TEST(ChunkAttention, MatricesOfTheBatchBecomeRoundsOfALoop) {
+TEST(ChunkAttention, MatricesOfTheBatchBecomeIterationsOfALoop) {
   EXPECT_EQ(ToText(ChunkAttention(ParseGraph(R"(
     %0 = input : bf16[2,3,20,7]
     %1 = input : bf16[2,3,10,7]
@@ -165,7 +165,7 @@ return %6, %7
 )");
 }
 
-TEST(ChunkAttention, QueriesOfOneMatrixBecomeRoundsOfALoopInside) {
+TEST(ChunkAttention, QueriesOfOneMatrixBecomeIterationsOfAnInnerLoop) {
   EXPECT_EQ(ToText(ChunkAttention(ParseGraph(R"(
     %0 = input : bf16[1,2,128,7]
     %1 = input : bf16[1,2,10,7]

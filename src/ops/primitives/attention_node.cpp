@@ -1,6 +1,6 @@
 // Attention as one node: inference, expansion and gradient.
 
-#include "ops/nn/attention_node.h"
+#include "ops/primitives/attention_node.h"
 
 #include <limits>
 

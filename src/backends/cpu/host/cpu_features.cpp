@@ -1,4 +1,4 @@
-#include "backends/cpu/cpu_features.h"
+#include "backends/cpu/host/cpu_features.h"
 
 namespace hammock::cpu {
 namespace {

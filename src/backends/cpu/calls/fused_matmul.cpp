@@ -1,4 +1,4 @@
-#include "backends/cpu/matmul/fused_matmul.h"
+#include "backends/cpu/calls/fused_matmul.h"
 
 #include <algorithm>
 

@@ -8,7 +8,7 @@
 #include "ir/primitives.h"
 #include "ops/kit/compose.h"
 #include "ops/kit/index_steps.h"
-#include "ops/linalg/matrix_steps.h"
+#include "ops/primitives/matrix_steps.h"
 
 namespace hammock::ops {
 namespace {

@@ -1,11 +1,11 @@
-#include "backends/cpu/calls/strided_copy.h"
+#include "backends/cpu/host/strided_copy.h"
 
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
 
-#include "backends/cpu/calls/call_kit.h"
-#include "backends/cpu/cpu_features.h"
+#include "backends/cpu/host/cpu_features.h"
+#include "backends/cpu/host/spread.h"
 
 #if defined(__SSE2__)
 #include <immintrin.h>

@@ -1,4 +1,4 @@
-#include "backends/cpu/thread_pool.h"
+#include "backends/cpu/host/thread_pool.h"
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>

@@ -3,16 +3,17 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 
-#include "backends/cpu/program.h"
+#include "backends/common/saved_program.h"
 
-namespace hammock::cpu {
+namespace hammock {
 
 /// By the hash of the graph.
 using SavedBodies = std::map<std::string, SavedProgram>;
 
-/// While one lives, BodyProgram finds these on the thread that made it.
+/// While one lives, FindSavedBody finds these on the thread that made it.
 class SavedBodiesScope {
  public:
   explicit SavedBodiesScope(const SavedBodies& bodies);
@@ -24,7 +25,7 @@ class SavedBodiesScope {
   const SavedBodies* const outer_;
 };
 
-/// The program of a graph in an attribute, by its saved schedule if there is one.
-Program BodyProgram(std::shared_ptr<const Graph> graph);
+/// The saved program of a graph in an attribute; it runs that very graph.
+std::optional<SavedProgram> FindSavedBody(std::shared_ptr<const Graph> graph);
 
-}  // namespace hammock::cpu
+}  // namespace hammock

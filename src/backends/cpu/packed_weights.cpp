@@ -1,4 +1,4 @@
-#include "backends/cpu/matmul/packed_weights.h"
+#include "backends/cpu/packed_weights.h"
 
 #include <functional>
 #include <new>

@@ -1,4 +1,4 @@
-#include "backends/cpu/thread_pool.h"
+#include "backends/cpu/host/thread_pool.h"
 
 #include <linux/futex.h>
 #include <pthread.h>

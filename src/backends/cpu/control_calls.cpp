@@ -4,11 +4,13 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <utility>
 
+#include "backends/common/saved_bodies.h"
 #include "backends/cpu/calls/call_kit.h"
-#include "backends/cpu/calls/strided_copy.h"
+#include "backends/cpu/host/strided_copy.h"
 #include "backends/cpu/program.h"
-#include "backends/cpu/saved_bodies.h"
 #include "base/never_destroyed.h"
 #include "hammock/host_tensor.h"
 #include "ir/primitives.h"
@@ -40,6 +42,12 @@ void CopyShared(const Program& program, std::span<char* const> inputs,
                                         : nullptr;
   int64_t bytes = program.graph().TypeOf(program.graph().outputs()[i]).bytes();
   if (source && source != outputs[i]) CopyBytes(source, outputs[i], bytes);
+}
+
+/// The program of a graph in an attribute, by its saved schedule if there is one.
+Program BodyProgram(std::shared_ptr<const Graph> graph) {
+  if (std::optional<SavedProgram> saved = FindSavedBody(graph)) return Program(std::move(*saved));
+  return Program(std::move(graph));
 }
 
 /// The program of a graph in an attribute. Calls that differ in other attributes, such as loops of

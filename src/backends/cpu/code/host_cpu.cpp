@@ -1,6 +1,6 @@
-#include "backends/cpu/host_cpu.h"
+#include "backends/cpu/code/host_cpu.h"
 
-#include "backends/cpu/cpu_features.h"
+#include "backends/cpu/host/cpu_features.h"
 #include "base/never_destroyed.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-#include "backends/cpu/host_allocator.h"
+#include "backends/cpu/host/host_allocator.h"
 
 #include <sys/mman.h>
 
