@@ -14,6 +14,11 @@ def _is_number(value):
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
+def _identity(constant):
+    """Equal for constants that a trace may share: 2, 2.0 and True make different graphs, and so do 0.0 and -0.0."""
+    return type(constant), repr(constant) if isinstance(constant, (float, complex)) else constant
+
+
 class _State:
     """What a function uses besides its arguments: tensors, modules, optimisers."""
 
@@ -139,8 +144,9 @@ class CompiledFunction:
         leaves, structure = flatten([list(args), kwargs])
         dynamic = [isinstance(leaf, Tensor) or _is_number(leaf) for leaf in leaves]
         constants = [None if moves else leaf for leaf, moves in zip(leaves, dynamic)]
+        static_leaves, static_structure = flatten(statics)
         try:
-            key = (key_of(structure), tuple(constants), tuple(dynamic), tuple(sorted(statics.items())))
+            key = (key_of(structure), tuple(dynamic), key_of(static_structure), *map(_identity, constants), *map(_identity, static_leaves))
             hash(key)
         except TypeError as error:
             raise _hammock.TypeError(f"compile: an argument that is no tensor or number must be hashable: {error}") from None

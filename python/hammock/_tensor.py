@@ -162,7 +162,8 @@ def register_hook(self, hook):
 
 @_method
 def numpy(self):
-    """A read-only NumPy array of the same memory. Computes."""
+    """A read-only NumPy array, which keeps its values whatever happens to the tensor: of the same memory where that is the
+    device's own and the host's, else of a copy. Computes."""
     import numpy
 
     if self.dtype in _WITHOUT_FORMAT:

@@ -4,8 +4,6 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
-#include <functional>
-
 #include "convert.h"
 #include "create.h"
 #include "errors.h"
@@ -35,7 +33,10 @@ void AddDevices(nb::module_& module) {
       .def("__str__", &Device::to_string)
       .def("__repr__", [](const Device& self) { return "device('" + self.to_string() + "')"; })
       .def("__hash__",
-           [](const Device& self) { return std::hash<std::string>()(self.to_string()); })
+           [](const Device& self) {
+             // That of a text it is equal to: "cuda:1", and of "cpu" and "cpu:0" the shorter.
+             return nb::hash(nb::cast(self.ordinal() == 0 ? self.type() : self.to_string()));
+           })
       .def(
           "__eq__",
           [](const Device& self, nb::handle other) {

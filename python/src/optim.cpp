@@ -69,7 +69,15 @@ void AddRule(nb::module_& module, const char* name, Fields<Options> fields) {
              for (const auto& [params, options] : groups)
                list.push_back({params, OptionsFrom(fields, options)});
              new (self) Rule(std::move(list), Location());
-           });
+           })
+      .def("options", [fields](const Rule& self, int group) {
+        CallerLine line;
+        const Options& options = self.options(group);
+        nb::dict named;
+        for (const auto& [name, member] : fields)
+          std::visit([&, name = name](auto field) { named[name] = options.*field; }, member);
+        return named;
+      });
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include "errors.h"
 #include "gil.h"
 #include "hammock/interrupt.h"
+#include "hammock/lazy/host_sharing.h"
 
 namespace hammock::python {
 namespace {
@@ -27,7 +28,7 @@ constexpr HostLock kGil{.release = ReleaseGil, .take_back = [](void* state) {
 HostTensor Read(const Tensor& tensor) {
   Tensor held = tensor;  // another thread may let go of the object meanwhile
   WithoutGil no_gil;
-  return held.host(Location());
+  return SharedElements(held, Location());
 }
 
 Scalar Item(const Tensor& tensor) {

@@ -7,6 +7,7 @@
 
 namespace hammock::python {
 
+/// Not to be written: it may be the memory of the device.
 HostTensor Read(const Tensor& tensor);
 /// The value of a tensor of one element.
 Scalar Item(const Tensor& tensor);

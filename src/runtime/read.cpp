@@ -3,6 +3,7 @@
 #include <map>
 
 #include "base/throw.h"
+#include "hammock/lazy/host_sharing.h"
 #include "hammock/metric.h"
 #include "ir/node_access.h"
 #include "ir/primitives.h"
@@ -71,11 +72,19 @@ HostTensor StepExecutor::HostLeafOf(const Value& value) {
   return payload && !value.node->slots()[0].data ? payload->host : HostTensor();
 }
 
-std::vector<HostTensor> StepExecutor::Read(std::span<const Tensor> tensors, const char* trigger) {
+namespace {
+
+void BeginRead() {
   CheckNotForked();
   AtNaturalEnd(NaturalEnd::kRead);
   // Values that were read stand: outside of steps a later failure does not undo them.
   if (Context().step_depth == 0) SealUnit(Context());
+}
+
+}  // namespace
+
+std::vector<HostTensor> StepExecutor::Read(std::span<const Tensor> tensors, const char* trigger) {
+  BeginRead();
   std::vector<Value> values;
   for (const Tensor& tensor : tensors) {
     Value value = ValueOf("read", tensor);
@@ -114,6 +123,21 @@ std::vector<HostTensor> StepExecutor::Read(std::span<const Tensor> tensors, cons
 
 HostTensor StepExecutor::Read(const Tensor& tensor, const char* trigger) {
   return Read(std::span(&tensor, 1), trigger).at(0);
+}
+
+HostTensor SharedElements(const Tensor& tensor, Location at) {
+  LocationScope scope(at);
+  Value value = ValueOf("read", tensor);
+  if (value && !value.node->IsLeaf() && value.node->device() != kNoDevice) {
+    DeviceEntry& device = EntryOf(value.node->device());
+    if (auto* memory = dynamic_cast<const lazy::HostSharing*>(device.backend)) {
+      BeginRead();
+      BackendDataPtr data = Executor().Materialize(value, "read");
+      HostTensor shared = CallBackend(device, "Share", [&](auto&) { return memory->Share(data); });
+      if (shared.defined()) return shared;
+    }
+  }
+  return Executor().Read(tensor);
 }
 
 NodePtr StepExecutor::CopyToDevice(const Tensor& tensor, DeviceId to, LocationId location) {

@@ -6,6 +6,7 @@ import threading
 import time
 import weakref
 
+import numpy as np
 import pytest
 
 import hammock as hm
@@ -74,6 +75,29 @@ def test_static_arguments_choose_the_trace():
         f(x, {1})
     with pytest.raises(TypeError, match="must return tensors"):
         hm.compile(lambda x: "text")(x)
+
+
+@pytest.mark.parametrize("constants", [(2, 2.0, True), ((2, 3), (2.0, 3), [2, 3]), ({"to": 1}, {"to": 1.0}), (0.0, -0.0)])
+def test_constants_that_are_equal_but_of_other_types_have_traces_of_their_own(constants):
+    given = []
+
+    @hm.compile(static_argnames="constant")
+    def f(x, *, constant):
+        given.append(constant)
+        return x + 1
+
+    for _ in range(2):
+        for constant in constants:
+            f(hm.ones(1), constant=constant)
+    assert list(map(repr, given)) == list(map(repr, constants)) and f.traces == len(constants)
+
+
+def test_the_type_of_a_constant_is_the_dtype_of_the_result():
+    scaled = hm.compile(lambda x, *, by: x * by, static_argnames="by")
+    x = hm.arange(3)
+    assert [scaled(x, by=by).dtype for by in (2, 2.0, 2)] == [hm.int64, hm.float32, hm.int64]
+    flagged = hm.compile(lambda x, flag: x * (2.0 if flag is True else 3))
+    assert [flagged(x, flag).dtype for flag in (True, np.True_)] == [hm.float32, hm.int64]
 
 
 def test_training_step_finds_its_state():

@@ -6,7 +6,8 @@ import signal
 import numpy as np
 import pytest
 
-from hammock import data
+import hammock as hm
+from hammock import data, io
 
 
 class Rows(data.Dataset):
@@ -89,3 +90,45 @@ def test_a_pass_that_is_left_early_disturbs_no_other():
     workers = [worker._process for worker in loader._workers]
     loader.close()
     assert not any(process.is_alive() for process in workers)
+
+
+def test_the_order_follows_the_seed():
+    loader = data.DataLoader(Rows(), batch_size=4, shuffle=True)
+    passes = []
+    for seed in (3, 3, 4):
+        hm.manual_seed(seed)
+        passes.append([read(loader), read(loader)])
+    assert passes[0] == passes[1] != passes[2] and passes[0][0] != passes[0][1]
+    assert all(sorted(sum(each, [])) == list(range(12)) for each in passes[0])
+    own = [read(data.DataLoader(Rows(), batch_size=4, shuffle=True, seed=5)) for _ in range(2)]
+    assert own[0] == own[1]
+    before = hm.default_generator().offset
+    read(data.DataLoader(Rows()))
+    read(data.DataLoader(Rows(), shuffle=True, seed=5))
+    assert hm.default_generator().offset == before
+
+
+@pytest.mark.parametrize("seed", [None, 5])
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("stop", [2, 5, 6, 8])
+def test_a_resumed_run_reads_the_same_batches(tmp_path, stop, workers, seed):
+    def run(batches, path, resumed):
+        """Reads two passes, with random numbers that it draws; a checkpoint after `stop` batches."""
+        loader = data.DataLoader(Rows(), batch_size=2, shuffle=True, num_workers=workers, seed=seed)
+        checkpoint = io.Checkpoint(data=loader)
+        if resumed:
+            checkpoint.load(path)
+        while loader.state_dict()["epoch"] < 2:
+            for batch in loader:
+                batches.append((batch.tolist(), hm.rand(1).item()))
+                if len(batches) == stop:
+                    checkpoint.save(path)
+        loader.close()
+
+    whole, resumed, path = [], [None] * stop, tmp_path / "run.safetensors"
+    run(whole, path, False)
+    hm.manual_seed(99)
+    run(resumed, path, True)
+    assert len(whole) == 12 and resumed[stop:] == whole[stop:]
+    with pytest.raises(ValueError, match="epoch, batch, order, not nothing"):
+        data.DataLoader(Rows()).load_state_dict({})

@@ -23,10 +23,19 @@ def test_examples_of_pages_run(page, capsys):
         exec(compile(block, f"{page}, block {number}", "exec"), names)
 
 
-@pytest.mark.parametrize("name", ["hammock", "hammock._autograd", "hammock._compile", "hammock._control", "hammock._custom", "hammock._numbers", "hammock._vmap",
-                                  "hammock.array_api", "hammock.distributions", "hammock.fft", "hammock.io", "hammock.jit", "hammock.nn.module", "hammock.nn.quantize",
-                                  "hammock.nn.stateless"])
+def modules_with_examples():
+    package = pathlib.Path(hammock.__file__).parent
+    for path in sorted(package.rglob("*.py")):
+        if ">>> " in path.read_text():
+            yield ".".join(["hammock", *path.relative_to(package).with_suffix("").parts]).removesuffix(".__init__")
+
+
+@pytest.mark.parametrize("name", [*modules_with_examples()])
 def test_docstrings_run(name):
     module = importlib.import_module(name)
     result = doctest.testmod(module, extraglobs={"hm": hammock})
     assert result.attempted > 0 and result.failed == 0
+
+
+def test_modules_with_examples_are_found():
+    assert {"hammock", "hammock.linalg", "hammock.special", "hammock.sparse", "hammock.nn.module"} <= set(modules_with_examples())

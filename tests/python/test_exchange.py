@@ -82,6 +82,65 @@ def test_exports_are_read_only_and_keep_their_values():
         memoryview(hm.ones(2).requires_grad_())
 
 
+def address(array):
+    return array.__array_interface__["data"][0]
+
+
+EXPORTS = [hm.Tensor.numpy, np.asarray, np.from_dlpack, lambda x: np.asarray(memoryview(x))]
+
+
+@pytest.mark.parametrize("export", EXPORTS)
+def test_exports_share_the_memory_of_results_and_forbid_donation(export):
+    x = hm.full([1000], 1.5, device="cpu") * 2
+    n = export(x)
+    assert not n.flags.writeable and address(n) == address(x.numpy()) and np.array_equal(n, np.full(1000, 3))
+
+    @hm.compile
+    def add(x):
+        x += 1
+        return x.sum()
+
+    for write in (lambda: x.add_(1), lambda: x.__setitem__(slice(2, 5), 9), lambda: add(x)):
+        with hm.step():
+            write()
+        hm.wait_device_ops()
+        assert np.array_equal(n, np.full(1000, 3)) and address(x.numpy()) != address(n)
+    assert x[1:3].tolist() == [5, 10]
+
+
+@pytest.mark.parametrize("export", EXPORTS)
+def test_exports_and_tensors_are_freed_in_any_order(export):
+    x = hm.full([1000], 1.5, device="cpu") * 2
+    y, z = x.reshape(10, 100), x[100:200]
+    n, part = export(x), export(y)[:, ::10]
+    of_slice = export(z)
+    del x
+    gc.collect()
+    hm.wait_device_ops()
+    for other in range(4):  # takes memory that was freed
+        (hm.full([1000], 1.5, device="cpu") * other).tolist()
+    assert np.array_equal(n, np.full(1000, 3)) and np.array_equal(part, np.full((10, 10), 3))
+    del n
+    gc.collect()
+    with hm.no_grad():
+        y += 1
+        z *= 2
+    assert y[0, 0].item() == 4 and np.array_equal(part, np.full((10, 10), 3))
+    del y, z
+    gc.collect()
+    assert part.sum() == 300 and np.array_equal(of_slice, np.full(100, 3))
+
+
+def test_exports_of_borrowed_memory_are_copies():
+    mine = np.ones(1000, dtype=np.float32)
+    x = hm.asarray(mine, device="cpu", copy=False)
+    before = x.numpy()
+    (x + 1).tolist()
+    after = x.numpy()
+    mine[:] = 5
+    assert np.array_equal(before, np.ones(1000)) and np.array_equal(after, np.ones(1000))
+
+
 def test_exported_memory_outlives_its_tensor():
     n = (hm.ones(1000) * 3).numpy()
     gc.collect()

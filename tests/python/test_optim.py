@@ -52,6 +52,48 @@ def test_optimisers_walk_as_pytorchs(case):
     np.testing.assert_allclose(b.detach().numpy(), case["b"], rtol=1e-7, atol=1e-12)
 
 
+OPTIONS = {  # PyTorch's names and defaults, without those that choose an implementation
+    "SGD": {"lr": 1e-3, "momentum": 0, "dampening": 0, "weight_decay": 0, "nesterov": False, "maximize": False},
+    "Adam": {"lr": 1e-3, "betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 0, "amsgrad": False, "maximize": False},
+    "AdamW": {"lr": 1e-3, "betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 1e-2, "amsgrad": False, "maximize": False},
+    "SparseAdam": {"lr": 1e-3, "betas": (0.9, 0.999), "eps": 1e-8, "maximize": False},
+    "Adamax": {"lr": 2e-3, "betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 0, "maximize": False},
+    "NAdam": {"lr": 2e-3, "betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 0, "momentum_decay": 4e-3},
+    "RAdam": {"lr": 1e-3, "betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 0},
+    "RMSprop": {"lr": 1e-2, "alpha": 0.99, "eps": 1e-8, "weight_decay": 0, "momentum": 0, "centered": False, "maximize": False},
+    "Adagrad": {"lr": 1e-2, "lr_decay": 0, "weight_decay": 0, "initial_accumulator_value": 0, "eps": 1e-10, "maximize": False},
+    "Adadelta": {"lr": 1.0, "rho": 0.9, "eps": 1e-6, "weight_decay": 0, "maximize": False},
+    "Lion": {"lr": 1e-4, "betas": (0.9, 0.99), "weight_decay": 0},
+    "LBFGS": {"lr": 1, "max_iter": 20, "max_eval": 25, "tolerance_grad": 1e-7, "tolerance_change": 1e-9, "history_size": 100,
+              "line_search_fn": None},
+}
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_groups_have_every_option(name):
+    w = nn.Parameter(hm.zeros(1))
+    group = getattr(optim, name)([w]).param_groups[0]
+    assert {key: value for key, value in group.items() if key != "params"} == OPTIONS[name]
+    assert group["params"][0] is w and len(group) == len(OPTIONS[name]) + 1 and "lr" in group and "gamma" not in group
+    assert group.get("gamma") is None
+    for call in (lambda: group["gamma"], lambda: group.__setitem__("gamma", 1)):
+        with pytest.raises(KeyError):
+            call()
+
+
+def test_options_of_groups_are_those_given_and_some_may_be_set():
+    groups = [{"params": [nn.Parameter(hm.zeros(1))], "weight_decay": 0.5, "amsgrad": True}, {"params": [nn.Parameter(hm.zeros(1))]}]
+    decayed, other = optim.Adam(groups, betas=(0.8, 0.99)).param_groups
+    assert decayed["weight_decay"] == 0.5 and decayed["amsgrad"] is True and other["weight_decay"] == 0
+    decayed["lr"], decayed["betas"] = 0.25, (0.5, 0.99)
+    assert decayed["lr"] == 0.25 and decayed["betas"] == (0.5, 0.99) and other["betas"] == (0.8, 0.99)
+    for name, value in (("weight_decay", 0.1), ("betas", (0.5, 0.9)), ("params", [])):
+        with pytest.raises(NotImplementedError, match=f"'{name}' cannot change"):
+            decayed[name] = value
+    with pytest.raises(KeyError):
+        optim.SGD([nn.Parameter(hm.zeros(1))]).param_groups[0]["betas"] = (0.9, 0.99)
+
+
 def test_an_error_in_a_closure_leaves_lbfgs_as_it_was():
     w = nn.Parameter(hm.ones(2))
     optimizer = optim.LBFGS([w])

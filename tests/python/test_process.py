@@ -237,7 +237,7 @@ def test_ctrl_c_ends_a_wait_and_leaves_everything_usable():
     assert out.split("\n")[:2] == ["interrupted True", "6.0 1"], out
 
 
-def test_fork_after_use_raises_and_spawn_works():
+def test_fork_after_use_raises():
     code, out, err = run("""
         import os, sys
         import hammock as hm
@@ -254,6 +254,30 @@ def test_fork_after_use_raises_and_spawn_works():
         print((hm.ones(2) + 1).tolist())
     """)
     assert code == 0 and out.split("\n")[:2] == ["HM0030", "[2.0, 2.0]"], (out, err)
+
+
+def test_spawn_after_use_works(tmp_path):
+    code, out, err = run("""
+        import multiprocessing
+        import hammock as hm
+
+        def work(pipe):
+            x = hm.from_numpy(pipe.recv())
+            pipe.send((x * 2).numpy())
+
+        if __name__ == "__main__":
+            x = hm.ones(2) + 1
+            x.tolist()
+            context = multiprocessing.get_context("spawn")
+            pipe, theirs = context.Pipe()
+            process = context.Process(target=work, args=(theirs,))
+            process.start()
+            pipe.send(x.numpy())
+            print(pipe.recv().tolist(), (x + 1).tolist())
+            process.join()
+            print(process.exitcode)
+    """, file=tmp_path / "program.py")
+    assert (code, out) == (0, "[4.0, 4.0] [3.0, 3.0]\n0\n"), (out, err)
 
 
 @pytest.mark.parametrize("ending", ["", "sys.exit(0)", "raise SystemExit", "del y", "import gc; gc.collect()", "os._exit(0)",

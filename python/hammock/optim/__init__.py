@@ -1,5 +1,7 @@
 """Optimisers and schedules. The updates are those of C++, recorded as ops; names and defaults are PyTorch's."""
 
+import collections.abc
+
 import hammock as hm
 
 from .. import _hammock
@@ -14,6 +16,12 @@ def _split_options(options):
     options = dict(options)
     if "betas" in options:
         options["beta1"], options["beta2"] = options.pop("betas")
+    return options
+
+
+def _joined_options(options):
+    if "beta1" in options:
+        options["betas"] = (options.pop("beta1"), options.pop("beta2"))
     return options
 
 
@@ -33,7 +41,8 @@ class Optimizer:
             tensors = [group["params"]] if isinstance(group["params"], hm.Tensor) else list(group["params"])
             made.append((tensors, _split_options(own)))
         self._optimizer = self._rule(made)
-        self.param_groups = [_Group(self._optimizer, number, tensors) for number, (tensors, _) in enumerate(made)]
+        self.param_groups = [_Group(self._optimizer, number, tensors, _joined_options(self._optimizer.options(number)))
+                             for number, (tensors, _) in enumerate(made)]
 
     def step(self, closure=None):
         """Updates every parameter that has a gradient. Recorded, not run."""
@@ -64,31 +73,46 @@ class Optimizer:
         return f"{type(self).__name__}(lr={rates})"
 
 
-class _Group:
-    """A group of parameters: `group["lr"]` reads and sets the rate of the next step."""
+class _Group(collections.abc.Mapping):
+    """The parameters of a group and its options by PyTorch's names. "lr", "momentum" and the first of "betas" may be set: they
+    are those of the next step."""
 
-    def __init__(self, optimizer, number, params):
-        self._optimizer, self._number, self._params = optimizer, number, params
+    def __init__(self, optimizer, number, params, options):
+        self._optimizer, self._number = optimizer, number
+        self._given = {"params": params, **options}
 
     def __getitem__(self, name):
-        if name == "params":
-            return self._params
         if name == "lr":
             return self._optimizer.lr(self._number)
-        if name == "momentum":
+        if name == "momentum":  # of Adam the first of "betas", as schedules use it
             return self._optimizer.momentum(self._number)
-        raise KeyError(name)
+        if name == "betas" and name in self._given:
+            return self["momentum"], self._given["betas"][1]
+        return self._given[name]
 
     def __setitem__(self, name, value):
         if name == "lr":
             self._optimizer.set_lr(self._number, float(value))
         elif name == "momentum":
             self._optimizer.set_momentum(self._number, float(value))
+        elif name == "betas" and value[1:] == self["betas"][1:]:
+            self["momentum"] = value[0]
+        elif name in self._given:
+            raise hm.NotSupported(f"optimizer: '{name}' cannot change from {self[name]!r} to {value!r}; make a new optimizer")
         else:
             raise KeyError(name)
 
-    def keys(self):
-        return ["params", "lr", "momentum"]
+    def __iter__(self):
+        return iter(self._given)
+
+    def __len__(self):
+        return len(self._given)
+
+    def __contains__(self, name):
+        return name in self._given
+
+    def __repr__(self):
+        return repr(dict(self))
 
 
 def _make(name, doc):
@@ -119,7 +143,10 @@ class LBFGS(Optimizer):
         tensors = [params] if isinstance(params, hm.Tensor) else list(params)
         self._optimizer = _rules.LBFGS(tensors, lr, max_iter, max_eval, tolerance_grad, tolerance_change, history_size,
                                        line_search_fn is not None)
-        self.param_groups = [_Group(self._optimizer, 0, tensors)]
+        options = {"lr": lr, "max_iter": max_iter, "max_eval": max_iter * 5 // 4 if max_eval is None else max_eval,
+                   "tolerance_grad": tolerance_grad, "tolerance_change": tolerance_change, "history_size": history_size,
+                   "line_search_fn": line_search_fn}
+        self.param_groups = [_Group(self._optimizer, 0, tensors, options)]
 
     def step(self, closure):
         """Up to `max_iter` iterations; the closure zeroes the gradients, calls `backward` and returns the loss. Returns the

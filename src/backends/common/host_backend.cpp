@@ -38,6 +38,12 @@ HostTensor HostBackend::MakeTensorFromComputationData(
   return HostTensor::Copy(tensor.shape(), tensor.data());
 }
 
+// Only what may be donated belongs to nobody else. Runs write in place what nobody holds.
+HostTensor HostBackend::Share(const BackendDataPtr& data) const {
+  HostTensor tensor = TensorOf(data, "share");
+  return static_cast<const HostData&>(*data).writable() ? tensor : HostTensor();
+}
+
 std::unique_ptr<lazy::LoweringContext> HostBackend::CreateLoweringContext(
     const std::string& name, BackendDevice device, std::span<const Node* const> post_order,
     lazy::Util::EmissionMap emit_status) const {

@@ -14,6 +14,7 @@
 
 #include "backends/common/single_device.h"
 #include "hammock/host_tensor.h"
+#include "hammock/lazy/host_sharing.h"
 
 namespace hammock {
 
@@ -54,7 +55,7 @@ class HostData : public lazy::BackendData {
   bool writable_ = false;
 };
 
-class HostBackend : public SingleDeviceBackend {
+class HostBackend : public SingleDeviceBackend, public lazy::HostSharing {
  public:
   HostBackend(std::string name, int8_t type)
       : SingleDeviceBackend(std::move(name), type), type_number_(type) {}
@@ -71,6 +72,7 @@ class HostBackend : public SingleDeviceBackend {
   }
   HostTensor MakeTensorFromComputationData(const BackendDataPtr data,
                                            std::optional<DType> logical_scalar_type) const override;
+  HostTensor Share(const BackendDataPtr& data) const override;
 
   std::unique_ptr<lazy::LoweringContext> CreateLoweringContext(
       const std::string& name, lazy::BackendDevice device, std::span<const Node* const> post_order,
