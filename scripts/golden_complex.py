@@ -50,9 +50,11 @@ class Suite:
 
     # ---- cases
 
-    def add(self, op, label, fn, args, kwargs=None, grad=True, error=None):
-        """`args` are JSON values, complex numbers and tensors, also in lists; `error` is how
-        far gradients are from exact ones."""
+    def add(self, op, label, fn, args, kwargs=None, grad=True, error=None, run=None, steps=None):
+        """`args` are JSON values, complex numbers and tensors, also in lists; `grad` says whether
+        these have gradients, or which of them; `error` is how far gradients are from exact ones;
+        `run` computes what is expected where `fn` is no function of PyTorch; `steps` are what the
+        runner does instead, the last one the result."""
         inputs, kwargs = [], kwargs or {}
 
         def box(value):
@@ -75,10 +77,12 @@ class Suite:
         key = f"{label}#{number}"
         line = {"id": f"{op}/{key}", "op": op, "src": self.source, "fn": fn, "args": boxed,
                 "kwargs": boxed_kwargs, "inputs": []}
+        if steps:
+            line |= {"steps": steps, "result": [steps[-1][3]]}
         group = self.arrays.setdefault(op, {})
         leaves = []
         for i, value in enumerate(inputs):
-            wants = grad and (value.is_complex() or value.is_floating_point())
+            wants = (grad is True or grad and i in grad) and (value.is_complex() or value.is_floating_point())
             leaves.append(value.clone().requires_grad_() if wants else value)
             entry = {"dtype": name_of(value.dtype), "shape": list(value.shape),
                      "key": f"{key}:in{i}"}
@@ -97,7 +101,7 @@ class Suite:
         call = [unbox(value) for value in args]
         call_kwargs = {name: unbox(value) for name, value in kwargs.items()}
         try:
-            result = resolve(fn)(*call, **call_kwargs)
+            result = (run or resolve(fn))(*call, **call_kwargs)
         except Exception as error:  # what must raise
             line["error"] = type(error).__name__
             line["message"] = str(error).split("\n")[0][:120]

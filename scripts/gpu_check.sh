@@ -2,8 +2,8 @@
 # Builds what a machine with a GPU is needed for, runs it and prints a table last; about ten minutes
 # on 16 cores. Needs nvcc's toolkit, CMake, Ninja, g++, GoogleTest, fmt and nlohmann-json; nothing is
 # downloaded. Parts: device warm loss undo kernels fuzz golden golden_complex golden_types golden_fft
-# golden_names sparse quantise programs records training ranks memcheck racecheck bench (all, if none
-# is named). All but the last run side by side.
+# golden_names golden_quantized sparse quantise programs records training ranks memcheck racecheck bench
+# (all, if none is named). All but the last run side by side.
 #   scripts/gpu_check.sh [part...]
 # GPU_CHECK_LOGS: folder of logs. GPU_CHECK_DATA: folder of Fashion-MNIST, for the training runs.
 set -uo pipefail
@@ -155,7 +155,7 @@ check loss env LOSE_THE_GPU=1 $build/tests/backends/cuda/cuda_backend_tests \
 check kernels $build/tests/backends/cuda/cuda_fuzz_tests --gtest_filter='CudaKernels*'
 check fuzz by_seed 4 $build/tests/backends/cuda/cuda_fuzz_tests --gtest_filter='*OnAGpu*'
 check golden golden golden --expect tests/golden/expected_ops.txt --known tests/golden/known_failures.txt
-for suite in golden_complex golden_types golden_fft golden_names; do
+for suite in golden_complex golden_types golden_fft golden_names golden_quantized; do
   check $suite golden $suite
 done
 check undo $build/tests/backends/cuda/cuda_undo_tests

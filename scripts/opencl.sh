@@ -28,7 +28,7 @@ unpack golden
 cp "$root/tests/golden/known_failures.txt" "$build/opencl-suites/golden"
 "$build/tools/hammock/hammock" conform --plugin "$plugin" --level gold --golden "$build/opencl-suites/golden" --measure --timeout 3600 || failed=1
 export HAMMOCK_PLUGINS="$plugin"
-for suite in golden_complex golden_fft golden_names golden_types; do
+for suite in golden_complex golden_fft golden_names golden_quantized golden_types; do
   unpack $suite
   echo "== $suite"
   "$build/tools/golden/hammock-golden" "$build/opencl-suites/$suite" --device opencl || failed=1

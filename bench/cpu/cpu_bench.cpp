@@ -240,6 +240,9 @@ Verdict JudgeRow(const Row& row, const Result& result, double f32) {
   };
   double ours = of("ours"), eager = of("eager"), floor = of("floor");
   if (ours == 0) return {"", "-", "no result"};
+  if (row.of_floor > 0 && floor / ours >= row.of_floor) {
+    return Judge(floor / ours, row.of_floor, false, Ratio(floor / ours), Ratio(row.of_floor));
+  }
   switch (row.goal) {
     case Goal::kTime:
       return Judge(ours, row.target, true, Duration(ours), Duration(row.target));

@@ -3,8 +3,8 @@
 
   peers.py eager|compile [--device cpu|cuda] [--row TEXT] [--seconds 5]
 
-Convolutions are channels-last, the fused optimiser is used where there is one, decoding is compiled with CUDA graphs:
-each the best setting of the peer that is known here."""
+Convolutions are channels-last, the fused optimiser is used where there is one, decoding is compiled with CUDA graphs
+(mode="reduce-overhead"). Training is compiled by the default mode: small batches may be faster with CUDA graphs."""
 
 import argparse
 import gc

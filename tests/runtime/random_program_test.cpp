@@ -107,9 +107,24 @@ TEST(RandomProgram, UsesEveryOp) {
         "neg",     "neg_",       "permute",      "rand",        "randint",     "randn",  "relu",
         "reshape", "select",     "setitem",      "sigmoid",     "sign",        "sin",    "slice",
         "softmax", "square",     "squeeze",      "stack",       "sub",         "sub_",   "sum",
-        "tanh",    "to",         "transpose",    "unsqueeze",   "view",        "where",  "zero_"}) {
+        "tanh",    "to",         "transpose",    "unsqueeze",   "view",        "where",  "zero_",
+        "conj",    "real",       "imag",         "view_as_real"}) {
     EXPECT_GT(GeneratedOps().count(op), 0u) << op << " is never generated";
   }
+}
+
+TEST(RandomProgram, HasComplexUnsignedAndStorageTypes) {
+  std::map<DType, int> seen, gradients;
+  for (uint64_t seed = 1; seed <= 200; ++seed) {
+    TensorRun run;
+    run.Execute(GenerateProgram(seed, seed % 2 == 0));
+    for (const Observation& o : run.observations())
+      ++(o.gradient ? gradients : seen)[o.value.dtype()];
+  }
+  for (DType dtype : {c64, u8, u16, u32, DType::kF8E4M3, DType::kF8E5M2, DType::kI4, DType::kU4}) {
+    EXPECT_GT(seen[dtype], 0) << dtype;
+  }
+  EXPECT_GT(gradients[c64], 0);
 }
 
 TEST(RandomProgram, CallsMostRecords) {
@@ -198,6 +213,7 @@ TEST(Program, PrintsAsCpp) {
   program.statements.push_back({Kind::kDelete, "", -1, {Var{0}}, {}});
   EXPECT_EQ(ToCpp(program), R"(#include <hammock/hammock.h>
 
+#include <complex>
 #include <iostream>
 
 using namespace hammock;
@@ -231,7 +247,8 @@ TEST(Program, PrintsGradientsAsCpp) {
   write.no_grad = true;
   EXPECT_EQ(ToCpp(write), "{ NoGradGuard no_grad; add_(v1, 0.5); }");
   EXPECT_EQ(ToCpp({Kind::kBackward, "", -1, {Var{1}}, {}}),
-            "if (v1.requires_grad()) backward(std::vector{sum(v1)}, {}, true);");
+            "if (v1.requires_grad()) "
+            "backward(std::vector{sum(v1.is_complex() ? view_as_real(v1) : v1)}, {}, true);");
   EXPECT_EQ(ToCpp({Kind::kGradient, "", 2, {Var{0}}, {}}),
             "Tensor v2 = v0.grad().defined() ? v0.grad().clone() : zeros_like(v0);");
 }

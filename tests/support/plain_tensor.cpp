@@ -93,7 +93,13 @@ void PlainTensor::Write(const HostTensor& values) {
 
 bool PlainTensor::SharesElement(const PlainTensor& other) const {
   if (!SameBuffer(other)) return false;
-  std::vector<int64_t> mine = Places(), theirs = other.Places();
+  int64_t bits = InfoOf(dtype()).bits, other_bits = InfoOf(other.dtype()).bits;
+  auto in_largest = [&](std::vector<int64_t> places, int64_t own) {
+    for (int64_t& place : places) place = place * own / std::max(bits, other_bits);
+    return places;
+  };
+  std::vector<int64_t> mine = in_largest(Places(), bits);
+  std::vector<int64_t> theirs = in_largest(other.Places(), other_bits);
   std::sort(mine.begin(), mine.end());
   return std::any_of(theirs.begin(), theirs.end(), [&](int64_t place) {
     return std::binary_search(mine.begin(), mine.end(), place);
@@ -196,6 +202,18 @@ PlainTensor PlainTensor::Reshape(const Dims& sizes) const {
   return copy.With(new_sizes, ContiguousStrides(new_sizes), 0);
 }
 
+PlainTensor PlainTensor::Parts() const {
+  PlainTensor result = *this;
+  Shape parts(RealOf(dtype()), {2 * buffer_size()});
+  result.buffer_ = std::make_shared<HostTensor>(parts, buffer_->storage());
+  for (int64_t& stride : result.strides_) stride *= 2;
+  result.sizes_.push_back(2);
+  result.strides_.push_back(1);
+  result.offset_ *= 2;
+  result.is_of_parts_ = true;
+  return result;
+}
+
 PlainTensor PlainTensor::View(const Statement& s) const {
   const std::string& op = s.op;
   PlainTensor result = *this;
@@ -209,6 +227,9 @@ PlainTensor PlainTensor::View(const Statement& s) const {
   if (op == "as_strided") return With(Ints(s, 1), Ints(s, 2), Int(s, 3));
   if (op == "getitem") return Item(std::get<std::vector<IndexItem>>(s.args.at(1)));
   if (op == "detach" || op == "alias") return result;
+  if (op == "view_as_real") return Parts();
+  if (op == "real") return Parts().Select(sizes_.size(), 0);
+  if (op == "imag") return Parts().Select(sizes_.size(), 1);
   if (op == "contiguous") return IsContiguous() ? result : PlainTensor(Read());
   if (op == "transpose") {
     std::swap(result.sizes_[dim(1)], result.sizes_[dim(2)]);

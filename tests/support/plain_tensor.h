@@ -26,11 +26,17 @@ class PlainTensor {
   const HostTensor& buffer() const { return *buffer_; }
   int64_t buffer_size() const { return buffer_->numel(); }
 
+  /// Whether it is a view of the parts of complex numbers, of which Hammock has no diagonals and no
+  /// views of any strides.
+  bool IsOfParts() const { return is_of_parts_; }
+
   HostTensor Read() const;
   /// `values` has this dtype and broadcasts to these sizes.
   void Write(const HostTensor& values);
 
-  bool SameBuffer(const PlainTensor& other) const { return buffer_ == other.buffer_; }
+  bool SameBuffer(const PlainTensor& other) const {
+    return buffer_->storage() == other.buffer_->storage();
+  }
   /// Whether some element of one is an element of the other.
   bool SharesElement(const PlainTensor& other) const;
   /// Whether two elements are one place of the buffer.
@@ -51,11 +57,14 @@ class PlainTensor {
   PlainTensor Item(const std::vector<IndexItem>& items) const;
   /// A view where strides allow it, else a copy.
   PlainTensor Reshape(const Dims& sizes) const;
+  /// The parts of complex elements, along a last dim.
+  PlainTensor Parts() const;
   std::vector<int64_t> Places() const;
 
-  std::shared_ptr<HostTensor> buffer_;  // 1-D
+  std::shared_ptr<HostTensor> buffer_;  // 1-D; of parts it shares the bytes of the complex numbers
   Dims sizes_, strides_;
   int64_t offset_ = 0;
+  bool is_of_parts_ = false;
 };
 
 /// Strides of a view of other sizes over the same elements in order, if there are any.

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cctype>
 #include <cmath>
 
 #include "hammock/ir/op_def.h"
@@ -38,7 +40,11 @@ struct ArgumentText {
   std::string operator()(double value) const { return Number(value); }
   std::string operator()(bool value) const { return value ? "true" : "false"; }
   std::string operator()(DType value) const {
-    return value == DType::kBool ? "boolean" : std::string(NameOf(value));
+    std::string name(NameOf(value));
+    if (value == DType::kBool) return "boolean";
+    if (InfoOf(value).supported) return name;
+    std::ranges::transform(name, name.begin(), ::toupper);
+    return "DType::k" + name;
   }
   std::string operator()(const std::vector<int64_t>& values) const {
     return Braced(values, [](int64_t value) { return fmt::format("{}", value); });
@@ -77,9 +83,13 @@ std::string Arguments(const Statement& statement, size_t first = 0) {
   return text;
 }
 
-const char* ElementType(DType dtype) {
+/// What an input of a dtype is written in; storage types are cast.
+std::string ElementType(DType dtype) {
   if (dtype == DType::kBool) return "bool";
-  return dtype == DType::kI64 ? "int64_t" : "float";
+  if (IsComplex(dtype)) return "std::complex<float>";
+  if (IsFloat(dtype)) return "float";
+  int bits = InfoOf(dtype).supported ? InfoOf(dtype).bits : 64;
+  return fmt::format("{}int{}_t", IsSigned(dtype) || bits == 64 ? "" : "u", bits);
 }
 
 std::string InputText(const HostTensor& input) {
@@ -88,11 +98,17 @@ std::string InputText(const HostTensor& input) {
   auto text = [&](const Scalar& value) -> std::string {
     if (value.IsBool()) return value.ToBool() ? "true" : "false";
     if (value.IsInt()) return fmt::format("{}", value.ToInt());
-    std::string number = Number(value.ToDouble());
-    return number.find_first_of("NI") == std::string::npos ? number + "f" : number;
+    auto number = [](double part) {
+      std::string text = Number(part);
+      return text.find_first_of("NI") == std::string::npos ? text + "f" : text;
+    };
+    if (!value.IsComplex()) return number(value.ToDouble());
+    return fmt::format("{{{}, {}}}", number(value.ToDouble()), number(value.imag()));
   };
-  return fmt::format("tensor(std::vector<{}>{}, Dims{})", ElementType(input.dtype()),
-                     Braced(values, text), ArgumentText()(input.shape().sizes().vec()));
+  std::string cast =
+      InfoOf(input.dtype()).supported ? "" : fmt::format(".to({})", ArgumentText()(input.dtype()));
+  return fmt::format("tensor(std::vector<{}>{}, Dims{}){}", ElementType(input.dtype()),
+                     Braced(values, text), ArgumentText()(input.shape().sizes().vec()), cast);
 }
 
 std::string ByNameText(const Statement& statement) {
@@ -153,8 +169,10 @@ std::string ToCpp(const Statement& statement) {
       if (statement.no_grad) return "{ NoGradGuard no_grad; " + CallText(statement) + "; }";
       return CallText(statement) + ";";
     case Kind::kBackward:
-      return fmt::format("if ({0}.requires_grad()) backward(std::vector{{sum({0})}}, {{}}, true);",
-                         Arguments(statement));
+      return fmt::format(
+          "if ({0}.requires_grad()) "
+          "backward(std::vector{{sum({0}.is_complex() ? view_as_real({0}) : {0})}}, {{}}, true);",
+          Arguments(statement));
     case Kind::kGradient:
       return fmt::format(
           "Tensor {0} = {1}.grad().defined() ? {1}.grad().clone() : zeros_like({1});",
@@ -175,7 +193,8 @@ std::string ToCpp(const Statement& statement) {
 
 std::string ToCpp(const Program& program) {
   std::string text =
-      "#include <hammock/hammock.h>\n\n#include <iostream>\n\nusing namespace hammock;\n\n"
+      "#include <hammock/hammock.h>\n\n#include <complex>\n#include <iostream>\n\nusing namespace "
+      "hammock;\n\n"
       "int main(int argc, char**) {\n"
       "  std::optional<EagerMode> eager;\n"
       "  if (argc > 1) eager.emplace();  // any argument: op by op\n";

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <complex>
 #include <optional>
 
 #include "hammock/error.h"
@@ -10,6 +11,7 @@
 #include "hammock/random.h"
 #include "ops/primitives/families.h"
 #include "support/program_run.h"
+#include "support/random_source.h"
 #include "support/record_call.h"
 
 namespace hammock::testing {
@@ -18,30 +20,12 @@ namespace {
 using Kind = Statement::Kind;
 
 constexpr int64_t kMaxElements = 200;
+constexpr DType kDTypes[] = {
+    f32, i64, boolean, c64, u8, u16, u32, DType::kF8E4M3, DType::kF8E5M2, DType::kI4, DType::kU4};
 
-/// SplitMix64: the same numbers everywhere.
-class RandomSource {
- public:
-  explicit RandomSource(uint64_t seed) : state_(seed) {}
-  uint64_t Next() {
-    uint64_t z = state_ += 0x9e3779b97f4a7c15ull;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
-    return z ^ (z >> 31);
-  }
-  /// In [low, high].
-  int64_t In(int64_t low, int64_t high) {
-    return low + static_cast<int64_t>(Next() % static_cast<uint64_t>(high - low + 1));
-  }
-  bool OneIn(int n) { return In(1, n) == 1; }
-  template <class T>
-  const T& Pick(const std::vector<T>& items) {
-    return items[static_cast<size_t>(In(0, static_cast<int64_t>(items.size()) - 1))];
-  }
-
- private:
-  uint64_t state_;
-};
+bool IsPacked(DType dtype) { return InfoOf(dtype).bits < 8; }
+/// f32 and c64, which have gradients.
+bool IsNumber(DType dtype) { return IsFloatOrComplex(dtype) && InfoOf(dtype).supported; }
 
 std::map<std::string, int64_t>& Counts() {
   static std::map<std::string, int64_t> counts;
@@ -122,10 +106,10 @@ class Writer {
     return false;
   }
 
-  /// Small, and integers far from overflow.
+  /// Small, of one of the dtypes, and i64 far from overflow.
   static bool Acceptable(const PlainTensor& x) {
     if (x.numel() > kMaxElements || x.sizes().size() > 5) return false;
-    if (x.dtype() != DType::kI64) return x.dtype() == DType::kF32 || x.dtype() == DType::kBool;
+    if (x.dtype() != DType::kI64) return std::ranges::count(kDTypes, x.dtype()) > 0;
     constexpr int64_t kMost = int64_t{1} << 20;
     HostTensor values = x.Read();
     for (int64_t i = 0; i < values.numel(); ++i) {
@@ -138,7 +122,7 @@ class Writer {
   int Input(const HostTensor& values) {
     int id = next_++;
     Statement input{Kind::kInput, "", id, {}, values};
-    input.requires_grad = gradients_ && IsFloat(values.dtype()) && !random_.OneIn(4);
+    input.requires_grad = gradients_ && IsNumber(values.dtype()) && !random_.OneIn(4);
     Add(std::move(input));
     return id;
   }
@@ -149,8 +133,13 @@ class Writer {
 
   // ---- Choices
 
+  /// One of the variables; packed ones are for AnyStored alone.
   template <class F>
   int Choose(F&& accept) {
+    return ChooseStored([&](const PlainTensor& x) { return !IsPacked(x.dtype()) && accept(x); });
+  }
+  template <class F>
+  int ChooseStored(F&& accept) {
     std::vector<int> ids;
     for (const auto& [id, tensor] : run_.variables()) {
       if (accept(tensor)) ids.push_back(id);
@@ -159,6 +148,12 @@ class Writer {
   }
   int Any() {
     return Choose([](const PlainTensor&) { return true; });
+  }
+  int AnyStored() {
+    return ChooseStored([](const PlainTensor&) { return true; });
+  }
+  int Complex() {
+    return Choose([](const PlainTensor& x) { return IsComplex(x.dtype()); });
   }
   int Float() {
     return Choose([](const PlainTensor& x) { return x.dtype() == DType::kF32; });
@@ -194,14 +189,17 @@ class Writer {
     for (int64_t i = 0; i < values.numel(); ++i) {
       Scalar value(random_.In(-4, 4));
       if (dtype == DType::kBool) value = Scalar(random_.OneIn(2));
-      if (dtype == DType::kF32) value = Scalar(static_cast<double>(random_.In(-20, 20)) / 8.0);
+      auto fraction = [&] { return static_cast<double>(random_.In(-20, 20)) / 8.0; };
+      if (dtype == DType::kF32) value = Scalar(fraction());
+      if (dtype == DType::kC64) value = Scalar(std::complex<double>(fraction(), fraction()));
       values.set(i, value);
     }
     return values;
   }
 
   HostTensor RandomInput() {
-    static const std::vector<DType> kTypes = {f32, f32, f32, i64, i64, boolean};
+    static const std::vector<DType> kTypes = {f32, f32, f32, f32, f32,     f32, i64, i64,
+                                              i64, i64, c64, c64, boolean, u8,  u16, u32};
     return RandomValues(random_.Pick(kTypes), RandomSizes());
   }
 
@@ -230,7 +228,7 @@ class Writer {
     if (run_.variables().empty()) return Input(RandomInput()) >= 0;
     if (random_.OneIn(5)) return Record();
     if (gradients_ && random_.OneIn(12)) return random_.OneIn(2) ? Backward() : TakeGradient();
-    switch (random_.In(0, 19)) {
+    switch (random_.In(0, 20)) {
       case 0:
       case 1:
         return Unary();
@@ -256,12 +254,14 @@ class Writer {
       case 16:
         return RandomOp();
       case 17:
-        return Add({Kind::kRead, "", -1, {Var{Any()}}, {}});
+        return Add({Kind::kRead, "", -1, {Var{AnyStored()}}, {}});
       case 18:
         return random_.OneIn(3) ? Sync() : Add({Kind::kStep, "", -1, {}, {}});
+      case 19:
+        return Cast();
       default:
         return random_.OneIn(4) ? Input(RandomInput()) >= 0
-                                : Add({Kind::kDelete, "", -1, {Var{Any()}}, {}});
+                                : Add({Kind::kDelete, "", -1, {Var{AnyStored()}}, {}});
     }
   }
 
@@ -270,6 +270,15 @@ class Writer {
         "neg",   "abs",  "exp",    "sin",         "tanh", "relu", "sigmoid",
         "floor", "sign", "square", "logical_not", "any",  "all"};
     return Define(Kind::kCall, random_.Pick(kOps), {Var{Any()}});
+  }
+
+  /// Of real numbers these would be views.
+  bool OfComplex() {
+    static const std::vector<const char*> kViews = {"view_as_real", "real", "imag"};
+    int a = Complex();
+    if (a < 0) return false;
+    if (random_.OneIn(4)) return Define(Kind::kCall, "conj", {Var{a}});
+    return Define(Kind::kView, random_.Pick(kViews), {Var{a}});
   }
 
   bool Binary() {
@@ -295,17 +304,17 @@ class Writer {
   }
 
   bool Mixed() {
-    switch (random_.In(0, 6)) {
+    switch (random_.In(0, 5)) {
       case 0: {
         int a = Any(), b = BroadcastsWith(At(a).sizes());
         int condition = Input(RandomValues(boolean, At(a).sizes()));
         return Define(Kind::kCall, "where", {Var{condition}, Var{a}, Var{b}});
       }
       case 1: {
-        int a = Float();
+        int a = Choose([](const PlainTensor& x) { return IsNumber(x.dtype()); });
         if (a < 0 || At(a).sizes().empty()) return false;
         int64_t inner = At(a).sizes().back();
-        int b = Input(RandomValues(f32, {inner, random_.In(1, 3)}));
+        int b = Input(RandomValues(At(a).dtype(), {inner, random_.In(1, 3)}));
         return Define(Kind::kCall, "matmul", {Var{a}, Var{b}});
       }
       case 2: {
@@ -328,14 +337,18 @@ class Writer {
         for (int64_t i = 0; i < index.numel(); ++i) index.set(i, Scalar(random_.In(0, size - 1)));
         return Define(Kind::kCall, "index_select", {Var{a}, dim, Var{Input(index)}});
       }
-      case 5:
-        return Define(Kind::kCall, "clone", {Var{Any()}});
-      default: {
-        int a = Any();
-        DType to = At(a).dtype() == DType::kF32 ? boolean : f32;
-        return Define(Kind::kCall, "to", {Var{a}, to});
-      }
+      default:
+        return Define(Kind::kCall, "clone", {Var{AnyStored()}});
     }
+  }
+
+  /// Casting wild floats to integers is not defined anywhere.
+  bool Cast() {
+    static const std::vector<DType> kAll(std::begin(kDTypes), std::end(kDTypes));
+    int a = AnyStored();
+    DType to = random_.Pick(kAll);
+    bool wild = IsFloatOrComplex(At(a).dtype()) && IsIntegral(to) && to != boolean;
+    return !wild && to != At(a).dtype() && Define(Kind::kCall, "to", {Var{a}, to});
   }
 
   /// Any record, by its name.
@@ -357,19 +370,24 @@ class Writer {
     return Add(std::move(call));
   }
 
-  /// A variable of that type, or a wider one; integers are 0 or 1, indices that exist.
+  /// A variable of that type, or of one of kDTypes; integers are 0 or 1, indices that exist.
   int OfType(Shape type, const Domain& domain) {
-    if (type.dtype() != DType::kBool) type = type.With(IsFloat(type.dtype()) ? f32 : i64);
+    if (std::ranges::count(kDTypes, type.dtype()) == 0) {
+      type = type.With(IsComplex(type.dtype()) ? c64 : IsFloat(type.dtype()) ? f32 : i64);
+    }
     bool usual = domain.lo == Domain().lo && domain.hi == Domain().hi;
     int found = Choose([&](const PlainTensor& x) {
-      return x.dtype() == DType::kF32 && Shape(x.dtype(), x.sizes()) == type;
+      return IsNumber(x.dtype()) && Shape(x.dtype(), x.sizes()) == type;
     });
     if (found >= 0 && usual && random_.OneIn(2)) return found;
     HostTensor values(type);
     for (int64_t i = 0; i < values.numel(); ++i) {
-      double place = static_cast<double>(random_.In(1, 31)) / 32.0;
-      values.set(i, IsFloat(type.dtype()) ? Scalar(domain.lo + (domain.hi - domain.lo) * place)
-                                          : Scalar(random_.In(0, 1)));
+      auto part = [&] {
+        return domain.lo + (domain.hi - domain.lo) * static_cast<double>(random_.In(1, 31)) / 32.0;
+      };
+      values.set(i, IsComplex(type.dtype()) ? Scalar(std::complex<double>(part(), part()))
+                    : IsFloat(type.dtype()) ? Scalar(part())
+                                            : Scalar(random_.In(0, 1)));
     }
     return Input(values);
   }
@@ -383,7 +401,7 @@ class Writer {
   }
 
   bool TakeGradient() {
-    int id = Float();
+    int id = Choose([](const PlainTensor& x) { return IsNumber(x.dtype()); });
     if (id < 0 || !tensors_.variables().at(id).is_leaf()) return false;
     if (!tensors_.variables().at(id).requires_grad()) return false;
     Tensor of = tensors_.variables().at(id), grad = of.grad();
@@ -402,7 +420,7 @@ class Writer {
 
   bool Sync() {
     std::vector<Var> vars;
-    for (int64_t i = random_.In(1, 2); i > 0; --i) vars.push_back(Var{Any()});
+    for (int64_t i = random_.In(1, 2); i > 0; --i) vars.push_back(Var{AnyStored()});
     return Add({Kind::kSync, "", -1, {vars}, {}});
   }
 
@@ -430,6 +448,7 @@ class Writer {
 
   bool View() {
     if (random_.OneIn(4)) return Regroup();
+    if (random_.OneIn(4) && OfComplex()) return true;
     switch (random_.In(0, 9)) {
       case 0: {
         int a = WithDims(2);
@@ -470,7 +489,7 @@ class Writer {
         return Expand();
       case 8: {
         int a = WithDims(2);
-        if (a < 0) return false;
+        if (a < 0 || At(a).IsOfParts()) return false;
         int64_t dim1 = DimOf(a), dim2 = DimOf(a);
         int rank = At(a).sizes().size();
         if (WrapDim("", dim1, rank) == WrapDim("", dim2, rank)) return false;
@@ -515,7 +534,7 @@ class Writer {
   bool AsStrided() {
     int a = Any();
     int64_t room = At(a).buffer_size();
-    if (room == 0) return false;
+    if (room == 0 || At(a).IsOfParts()) return false;
     int64_t offset = random_.In(0, room - 1);
     std::vector<int64_t> sizes, strides;
     int64_t last = offset;
@@ -565,9 +584,10 @@ class Writer {
       args.push_back(random_.OneIn(2) ? Number(At(a).dtype() == DType::kF32)
                                       : Argument(Var{Any()}));
     }
-    // Casting wild floats to integers is not defined anywhere.
+    // As in Cast.
     if (const auto* source = std::get_if<Var>(&args.back()); source && source->id != a) {
-      if (At(a).dtype() == DType::kI64 && At(source->id).dtype() == DType::kF32) return false;
+      bool to_integers = IsIntegral(At(a).dtype()) && At(a).dtype() != boolean;
+      if (to_integers && IsFloatOrComplex(At(source->id).dtype())) return false;
     }
     return Add({Kind::kInPlace, op, -1, std::move(args), {}});
   }

@@ -1,5 +1,7 @@
 #include "support/program_run.h"
 
+#include <bit>
+
 #include "hammock/autograd.h"
 #include "hammock/error.h"
 #include "hammock/executor.h"
@@ -74,11 +76,21 @@ Tensor CallByName(const Statement& s, const std::function<Tensor(int)>& tensor) 
   return result.ToTensor().clone();
 }
 
-/// Adds the gradients of the sum; the history can be used again.
+/// Adds the gradients of the sum, of complex numbers of that of the parts; the history can be used
+/// again.
 void Differentiate(const Tensor& x) {
   if (!x.requires_grad()) return;
-  const Tensor total[] = {sum(x)};
+  const Tensor total[] = {sum(x.is_complex() ? view_as_real(x) : x)};
   backward(total, {}, true);
+}
+
+bool SameNumber(double a, double b) {
+  return std::bit_cast<uint64_t>(a) == std::bit_cast<uint64_t>(b) || (a != a && b != b);
+}
+
+/// bool < integers < floats < complex numbers: the former can be stored in the latter.
+int RankOf(DType dtype) {
+  return IsFloatOrComplex(dtype) ? 2 + IsComplex(dtype) : dtype != DType::kBool;
 }
 
 }  // namespace
@@ -87,8 +99,9 @@ bool SameValues(const HostTensor& a, const HostTensor& b) {
   if (a.shape() != b.shape()) return false;
   for (int64_t i = 0; i < a.numel(); ++i) {
     Scalar x = a.at(i), y = b.at(i);
-    bool both_nan = x.ToDouble() != x.ToDouble() && y.ToDouble() != y.ToDouble();
-    if (!(x == y) && !both_nan) return false;
+    if (x == y) continue;
+    if (!IsFloatOrComplex(a.dtype())) return false;
+    if (!SameNumber(x.ToDouble(), y.ToDouble()) || !SameNumber(x.imag(), y.imag())) return false;
   }
   return true;
 }
@@ -205,8 +218,7 @@ void PlainRun::Write(const Statement& s) {
     call.op.pop_back();  // the underscore
     value = Call(call);
   }
-  bool loses = (IsFloat(value.dtype()) && !IsFloat(target.dtype())) ||
-               (target.dtype() == DType::kBool && value.dtype() != DType::kBool);
+  bool loses = RankOf(value.dtype()) > RankOf(target.dtype());
   if (loses && !casts) Invalid("the result cannot be stored");
   if (target.OverlapsItself()) Invalid("the tensor overlaps itself");
   if (BroadcastSizes("write", value.sizes(), target.sizes()) != target.sizes()) {

@@ -65,7 +65,7 @@ class PlainRun {
   std::vector<Observation> observations_;
 };
 
-/// Equal dtype, sizes and bits; a NaN equals any NaN.
+/// Equal dtype, sizes and bits; a NaN, also in a part of a complex number, equals any NaN.
 bool SameValues(const HostTensor& a, const HostTensor& b);
 
 }  // namespace hammock::testing

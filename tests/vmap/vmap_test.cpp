@@ -8,6 +8,7 @@
 #include "hammock/custom_call.h"
 #include "hammock/hammock.h"
 #include "hammock/op_builder.h"
+#include "hammock/ops/quantize.h"
 #include "hammock/testing.h"
 #include "ir/primitives.h"
 #include "ops/primitives/loop.h"
@@ -690,6 +691,27 @@ TEST(Vmap, MatricesBesideASparseTensor) {
   Tensor b = Numbers({4, 3, 2}, 0.3);
   auto times = [&](const Tensor& x) { return sparse::mm(a, x); };
   EXPECT_TENSOR_NEAR(vmap(times)(b), Rows(times, b), 1e-12);
+}
+
+TEST(Vmap, FakeQuantisationWithScalesOfOneOrOfEachSample) {
+  Tensor x = Numbers({3, 4, 2}, 0.1).to(f32), zero_points = tensor({0, 1, -1, 2});
+  Tensor scales = tensor({{0.1f, 0.2f, 0.3f, 0.05f}, {0.2f, 0.1f, 0.4f, 0.3f}, {1, 2, 0.5f, 0.7f}});
+  auto rounded = [&](const Tensor& sample, const Tensor& scale) {
+    return fake_quantize_per_channel_affine(sample, scale, zero_points, 0, -4, 3);
+  };
+  auto slope = [&](const Tensor& sample, const Tensor& scale) {
+    Tensor leaf = sample.detach().requires_grad_();
+    return grad({rounded(leaf, scale).square().sum()}, {leaf})[0];
+  };
+  auto check = [&](const auto& fn) {
+    auto with_first = [&](const Tensor& sample) { return fn(sample, scales[0]); };
+    EXPECT_TENSOR_EQ(vmap(with_first)(x), Rows(with_first, x));
+    Tensors rows;
+    for (int64_t i = 0; i < 3; ++i) rows.push_back(fn(x[i], scales[i]));
+    EXPECT_TENSOR_EQ(vmap(fn)(x, scales), stack(rows));
+  };
+  check(rounded);
+  check(slope);
 }
 
 // ---- errors

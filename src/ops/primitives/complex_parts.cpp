@@ -34,6 +34,8 @@ Tensors Result(const ExpandCall& call, const Parts& parts) {
 Parts Times(const Parts& a, const Parts& b) {
   return {a.real * b.real - a.imag * b.imag, a.real * b.imag + a.imag * b.real};
 }
+Tensor IsNonzero(const Parts& z) { return logical_or(ne(z.real, 0.0), ne(z.imag, 0.0)); }
+
 Parts Times(const Parts& a, double b) { return {a.real * b, a.imag * b}; }
 
 /// Both operands are divided by the divisor's larger part first: no square overflows.
@@ -303,7 +305,7 @@ Tensors IsNanParts(const ExpandCall& call) {
 Tensors CastParts(const ExpandCall& call) {
   DType to = call.out[0].dtype();
   Parts z = PartsOf(call.in[0]);
-  if (to == DType::kBool) return {logical_or(ne(z.real, 0.0), ne(z.imag, 0.0))};
+  if (to == DType::kBool) return {IsNonzero(z)};
   if (!IsComplex(to)) return {Casted(z.real, to)};
   return {Joined({Casted(z.real, RealOf(to)), Casted(z.imag, RealOf(to))})};
 }
@@ -315,7 +317,7 @@ Tensors ConstantParts(const ExpandCall& call) {
 }
 
 Tensors NonzeroParts(const ExpandCall& call) {
-  const Tensor truth[] = {Casted(call.in[0], DType::kBool)};
+  const Tensor truth[] = {IsNonzero(PartsOf(call.in[0]))};
   return {Apply(call.op, Location(), truth, call.attrs)};
 }
 

@@ -8,8 +8,8 @@
 
 namespace hammock::ops {
 
-/// _unpack(self): the elements of a storage type as integers: bits of f8 as u8, i4 and i2 as i8, u4
-/// and u2 as u8.
+/// _unpack(self): the elements of a storage type as integers: bits of f8 as u8, i4 as i8, u4
+/// as u8.
 extern const OpDef kUnpack;
 /// _pack(self) {dtype}: the reverse, of integers that the dtype holds.
 extern const OpDef kPack;

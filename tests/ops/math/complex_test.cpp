@@ -77,6 +77,13 @@ TEST(Complex, Arithmetic) {
   EXPECT_COMPLEX(-a, Type(c128, {2}), {{-1, -2}, {-3, 1}}, 0);
 }
 
+TEST(Complex, NonzeroElementsHaveSomePart) {
+  Tensor x = Complex({0, kI, 1, 0.0 * kI}, c64);
+  EXPECT_TRUE(IsTensor(x.nonzero(), Shape(i64, {2, 1}), {1, 2}, 0));
+  Tensor bounded = CallOp("nonzero_bounded", {x, 3}).ToTensor();
+  EXPECT_TRUE(IsTensor(bounded, Shape(i64, {3, 1}), {1, 2, -1}, 0));
+}
+
 TEST(Complex, WhatHasNoMeaningIsRefusedByName) {
   Tensor z = Complex({{1, 2}});
   EXPECT_ERROR(lt(z, z), TypeError, "lt: complex numbers are not supported");
