@@ -385,7 +385,7 @@ void Save(const std::string& folder, const Group& group, int64_t steps) {
 /// The steps of the checkpoint that is there, which must be whole.
 int64_t StepsIn(const std::string& folder) {
   const SavedParts saved(folder);
-  const HostTensor whole = saved.Read("w");
+  const HostTensor whole = saved.Read("w", saved.Shapes().at("w"));
   for (float value : whole.values<float>()) EXPECT_EQ(value, static_cast<float>(saved.steps()));
   return saved.steps();
 }
@@ -440,6 +440,27 @@ TEST(GroupOfThreads, DoesNotReplaceTheCheckpointOfThoseWhoWentOn) {
   });
   when_sent = nullptr;
   EXPECT_EQ(StepsIn(folder.path()), 9);
+}
+
+TEST(GroupOfThreads, RaisesOnAllRanksWhatOneCannotRead) {
+  std::atomic<int> loads = 0;
+  AsRanks([&](Group::State& state) {
+    const Group group(state.shared_from_this());
+    try {
+      ReadTogether("folder", group, [&] {
+        ++loads;
+        if (group.rank() == 1) throw std::out_of_range("no such piece");
+      });
+      ADD_FAILURE() << "no error on rank " << group.rank();
+    } catch (const std::out_of_range&) {
+      EXPECT_EQ(group.rank(), 1);
+    } catch (const ValueError& error) {
+      EXPECT_NE(group.rank(), 1);
+      EXPECT_EQ(error.message(), "checkpoint 'folder': rank 1 could not read: no such piece");
+    }
+    ReadTogether("folder", group, [] {});
+  });
+  EXPECT_EQ(loads, kRanks);
 }
 
 TEST(TimeLimit, IsCalledOnceAndNotAfterTheEnd) {
