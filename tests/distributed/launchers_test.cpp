@@ -1,5 +1,7 @@
 // Ranks that others start and that meet elsewhere: mpirun, a Redis server, `hammock launch`.
 
+#include <fmt/format.h>
+
 #include <fstream>
 #include <optional>
 
@@ -193,6 +195,49 @@ TEST(Stores, RefuseWhatIsNoServer) {
 // ---- hammock launch, which ranks on hosts without a common folder meet at
 
 #ifdef HAMMOCK_TOOL
+/// Runs `command` as two ranks of two hosts, by a shell that is this script.
+ChildResult LaunchBy(const std::string& script, const std::vector<std::string>& program) {
+  TemporaryFolder folder;
+  const std::string shell = folder.path() + "/shell";
+  std::ofstream(shell) << "#!/bin/sh\n" << script;
+  std::filesystem::permissions(shell, std::filesystem::perms::owner_all);
+  std::vector<std::string> command = {HAMMOCK_TOOL, "launch",    "-n",        "2",       "--hosts",
+                                      "a,b",        "--address", "127.0.0.1", "--shell", shell};
+  command.insert(command.end(), program.begin(), program.end());
+  return RunChild(command);
+}
+
+TEST(Launch, TellsOtherHostsWhatARankNeedsAlone) {
+  const ChildResult result = LaunchBy("echo \"$1: $2\"\n", {"./train", "it's"});
+  EXPECT_TRUE(Succeeded(result));
+  const std::string folder = std::filesystem::current_path();
+  for (const char* rank : {"0", "1"}) {
+    const std::string begin = fmt::format(
+        "[{0}] {1}: cd '{2}' && exec env 'RANK={0}' 'WORLD_SIZE=2' 'LOCAL_RANK=0' "
+        "'HAMMOCK_DISTRIBUTED_STORE=redis://127.0.0.1:",
+        rank, *rank == '0' ? "a" : "b", folder);
+    const size_t at = result.output.find(begin);
+    ASSERT_NE(at, std::string::npos) << result.output;
+    const std::string rest = result.output.substr(at + begin.size());
+    const std::string end = rest.substr(0, rest.find('\n'));
+    EXPECT_EQ(end.substr(end.find('\'')), R"(' './train' 'it'\''s')");
+  }
+}
+
+/// Also one that comes when not all are started.
+TEST(Launch, PassesSignalsToTheShellsOfOtherHosts) {
+  for (int round = 0; round < 5; ++round) {
+    const ChildResult result = LaunchBy(
+        "trap 'echo ended; exit 3' TERM\n"
+        "[ $1 = a ] && kill -TERM $PPID\n"
+        "for i in $(seq 600); do sleep 0.05; done\n"
+        "echo not told\n",
+        {"./train"});
+    EXPECT_EQ(result.output.find("not told"), std::string::npos) << result.output;
+    EXPECT_NE(result.output.find("[0] ended"), std::string::npos) << result.output;
+  }
+}
+
 TEST(Launch, IsWhereRanksOfSeveralHostsMeet) {
   if (std::string why = WhyNoEngine(); !why.empty()) GTEST_SKIP() << why;
   try {
