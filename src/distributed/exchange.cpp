@@ -9,7 +9,8 @@
 namespace hammock::distributed {
 namespace {
 
-// A message is worked on in pieces, so that memory for what comes from the others stays small.
+// A message is worked on in pieces, so that memory for what comes from the others stays small, and
+// each piece has the whole time limit: a slow network is no late rank.
 constexpr size_t kPieceBytes = size_t{4} << 20;
 // Below this size of a message every rank reduces all of it: one exchange, not two.
 constexpr size_t kSmallBytes = size_t{8} << 10;
@@ -152,35 +153,38 @@ void AllReduce(Agreement& agreement, Group::State& group, const std::string& wha
     if (in != out) std::memcpy(out, in, count * width);
     return;
   }
+  const bool is_small = count * width <= kSmallBytes;
+  bool is_reduced = false;
   group.Call(what, [&](Engine& engine) {
-    if (engine.AllReduce(in, out, count, dtype, reduction, agreement.NextTag())) return;
-    if (count * width <= kSmallBytes) {
-      engine.AllGather(from, scratch, count * width, agreement.NextTag());
-      return ReduceParts(dtype, reduction, {scratch, count, ranks, from, rank}, to, count);
+    is_reduced = engine.AllReduce(in, out, count, dtype, reduction, agreement.NextTag());
+    if (is_reduced || !is_small) return;
+    engine.AllGather(from, scratch, count * width, agreement.NextTag());
+    ReduceParts(dtype, reduction, {scratch, count, ranks, from, rank}, to, count);
+  });
+  if (is_reduced || is_small) return;
+  // Each rank reduces its share of a piece, in its place. The last piece is padded to equal shares.
+  const size_t share = ShareOf((count + ranks - 1) / ranks, dtype, ranks);
+  char* received = scratch;
+  char* padded = received + share * ranks * width;
+  for (size_t begin = 0; begin < count; begin += share * ranks) {
+    const size_t piece = std::min(share * ranks, count - begin);
+    const size_t part = std::min(share, (piece + ranks - 1) / ranks);
+    const bool whole = piece == part * ranks;
+    if (!whole) {
+      std::memcpy(padded, from + begin * width, piece * width);
+      std::memset(padded + piece * width, 0, (part * ranks - piece) * width);
     }
-    // Each rank reduces its share of a piece, in its place. The last piece is padded to equal
-    // shares.
-    const size_t share = ShareOf((count + ranks - 1) / ranks, dtype, ranks);
-    char* received = scratch;
-    char* padded = received + share * ranks * width;
-    for (size_t begin = 0; begin < count; begin += share * ranks) {
-      const size_t piece = std::min(share * ranks, count - begin);
-      const size_t part = std::min(share, (piece + ranks - 1) / ranks);
-      const bool whole = piece == part * ranks;
-      if (!whole) {
-        std::memcpy(padded, from + begin * width, piece * width);
-        std::memset(padded + piece * width, 0, (part * ranks - piece) * width);
-      }
-      const char* sent = whole ? from + begin * width : padded;
-      char* gathered = whole ? to + begin * width : padded;
-      const size_t own = rank * part * width;
+    const char* sent = whole ? from + begin * width : padded;
+    char* gathered = whole ? to + begin * width : padded;
+    const size_t own = rank * part * width;
+    group.Call(what, [&](Engine& engine) {
       engine.AllToAll(sent, received, part * width, agreement.NextTag());
       ReduceParts(dtype, reduction, {received, part, ranks, sent + own, rank}, gathered + own,
                   part);
       engine.AllGather(gathered + own, gathered, part * width, agreement.NextTag());
-      if (!whole) std::memcpy(to + begin * width, padded, piece * width);
-    }
-  });
+    });
+    if (!whole) std::memcpy(to + begin * width, padded, piece * width);
+  }
 }
 
 void ReduceScatter(Agreement& agreement, Group::State& group, const std::string& what,
@@ -194,23 +198,99 @@ void ReduceScatter(Agreement& agreement, Group::State& group, const std::string&
   if (count == 0) return;
   const auto own_rank = static_cast<size_t>(group.rank);
   const char* from = static_cast<const char*>(in);
-  group.Call(what, [&](Engine& engine) {
-    const size_t share = ShareOf(count, dtype, ranks);
-    char* received = scratch;
-    char* packed = received + share * ranks * width;
-    for (size_t begin = 0; begin < count; begin += share) {
-      const size_t part = std::min(share, count - begin);
-      const bool is_all = part == count;  // then its parts lie side by side already
-      for (size_t rank = 0; rank < ranks && !is_all; ++rank) {
-        if (rank == own_rank) continue;
-        std::memcpy(packed + rank * part * width, from + (rank * count + begin) * width,
-                    part * width);
-      }
-      const char* own = from + (own_rank * count + begin) * width;
-      engine.AllToAll(is_all ? from : packed, received, part * width, agreement.NextTag());
-      ReduceParts(dtype, reduction, {received, part, ranks, own, own_rank},
-                  static_cast<char*>(out) + begin * width, part);
+  const size_t share = ShareOf(count, dtype, ranks);
+  char* received = scratch;
+  char* packed = received + share * ranks * width;
+  for (size_t begin = 0; begin < count; begin += share) {
+    const size_t part = std::min(share, count - begin);
+    const bool is_all = part == count;  // then its parts lie side by side already
+    for (size_t rank = 0; rank < ranks && !is_all; ++rank) {
+      if (rank == own_rank) continue;
+      std::memcpy(packed + rank * part * width, from + (rank * count + begin) * width,
+                  part * width);
     }
+    const char* own = from + (own_rank * count + begin) * width;
+    group.Call(what, [&](Engine& engine) {
+      engine.AllToAll(is_all ? from : packed, received, part * width, agreement.NextTag());
+    });
+    ReduceParts(dtype, reduction, {received, part, ranks, own, own_rank},
+                static_cast<char*>(out) + begin * width, part);
+  }
+}
+
+namespace {
+
+/// Calls `move` with where each piece begins and how many bytes it has.
+template <class Fn>
+void ForEachPiece(size_t bytes, const Fn& move) {
+  for (size_t begin = 0; begin < bytes; begin += kPieceBytes) {
+    move(begin, std::min(kPieceBytes, bytes - begin));
+  }
+}
+
+/// The part of `rank` of what lies side by side.
+const char* PartOf(const void* parts, int rank, size_t bytes) {
+  return static_cast<const char*>(parts) + static_cast<size_t>(rank) * bytes;
+}
+char* PartOf(void* parts, int rank, size_t bytes) {
+  return static_cast<char*>(parts) + static_cast<size_t>(rank) * bytes;
+}
+
+/// Calls `exchange` with whom this rank sends to and whom it receives from, until it has done both
+/// with all others: neighbours first, then those at a distance of two.
+template <class Fn>
+void ForEachPair(const Group::State& group, const Fn& exchange) {
+  const int ranks = group.size();
+  for (int i = 1; i < ranks; ++i) {
+    exchange((group.rank + i) % ranks, (group.rank + ranks - i) % ranks);
+  }
+}
+
+}  // namespace
+
+void AllGather(Agreement& agreement, Group::State& group, const std::string& what, const void* in,
+               void* out, size_t bytes) {
+  if (bytes <= kPieceBytes) {
+    return group.Call(
+        what, [&](Engine& engine) { engine.AllGather(in, out, bytes, agreement.NextTag()); });
+  }
+  if (char* own = PartOf(out, group.rank, bytes); own != in) std::memcpy(own, in, bytes);
+  ForEachPair(group, [&](int to, int from) {
+    Permute(agreement, group, what, in, to, PartOf(out, from, bytes), from, bytes);
+  });
+}
+
+void AllToAll(Agreement& agreement, Group::State& group, const std::string& what, const void* in,
+              void* out, size_t bytes) {
+  std::memcpy(PartOf(out, group.rank, bytes), PartOf(in, group.rank, bytes), bytes);
+  if (bytes <= kPieceBytes) {
+    return group.Call(
+        what, [&](Engine& engine) { engine.AllToAll(in, out, bytes, agreement.NextTag()); });
+  }
+  ForEachPair(group, [&](int to, int from) {
+    Permute(agreement, group, what, PartOf(in, to, bytes), to, PartOf(out, from, bytes), from,
+            bytes);
+  });
+}
+
+void Broadcast(Agreement& agreement, Group::State& group, const std::string& what, void* data,
+               size_t bytes, int root) {
+  ForEachPiece(bytes, [&](size_t begin, size_t size) {
+    group.Call(what, [&](Engine& engine) {
+      engine.Broadcast(static_cast<char*>(data) + begin, size, root, agreement.NextTag());
+    });
+  });
+}
+
+void Permute(Agreement& agreement, Group::State& group, const std::string& what, const void* in,
+             int to, void* out, int from, size_t bytes) {
+  ForEachPiece(bytes, [&](size_t begin, size_t size) {
+    const uint32_t tag = agreement.NextTag();  // on all ranks, also those that take no part
+    if (to < 0 && from < 0) return;
+    group.Call(what, [&](Engine& engine) {
+      engine.Permute(static_cast<const char*>(in) + begin, to, static_cast<char*>(out) + begin,
+                     from, size, tag);
+    });
   });
 }
 

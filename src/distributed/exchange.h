@@ -28,5 +28,15 @@ void AllReduce(Agreement& agreement, Group::State& group, const std::string& wha
 void ReduceScatter(Agreement& agreement, Group::State& group, const std::string& what,
                    const void* in, void* out, size_t count, DType dtype, Reduction reduction,
                    char* scratch);
+/// As the engine's calls of these names, for messages of any size; AllToAll writes this rank's own
+/// part of `out` too.
+void AllGather(Agreement& agreement, Group::State& group, const std::string& what, const void* in,
+               void* out, size_t bytes);
+void AllToAll(Agreement& agreement, Group::State& group, const std::string& what, const void* in,
+              void* out, size_t bytes);
+void Broadcast(Agreement& agreement, Group::State& group, const std::string& what, void* data,
+               size_t bytes, int root);
+void Permute(Agreement& agreement, Group::State& group, const std::string& what, const void* in,
+             int to, void* out, int from, size_t bytes);
 
 }  // namespace hammock::distributed

@@ -21,8 +21,8 @@ namespace {
 constinit config::Option<int64_t> kTimeout({
     .name = "distributed.timeout",
     .default_value = 60000,
-    .doc = "Milliseconds in which a rank must come to a collective that others wait in, and in "
-           "which ranks must meet; compiling does not count.",
+    .doc = "Milliseconds in which a rank must come to a collective that others wait in, or send "
+           "the next 4 MB of it, and in which ranks must meet; compiling does not count.",
     .min = 1,
 });
 

@@ -104,8 +104,9 @@ struct Group::State : std::enable_shared_from_this<Group::State> {
   /// Agrees on an operation that is not a step, such as "barrier".
   AgreementPtr Agree(const char* what);
 
-  /// Calls the engine for an operation that ranks have agreed on; what goes wrong ends the group
-  /// and is raised as RankError. `what` is waited for.
+  /// Calls the engine for an operation that ranks have agreed on, or a piece of one; what goes
+  /// wrong, or takes longer than the time limit, ends the group and is raised as RankError. `what`
+  /// is waited for.
   void Call(const std::string& what, const std::function<void(Engine&)>& call);
   /// Raises the error that ended the group, when it is known. Only where it has ended, or is about
   /// to.

@@ -181,27 +181,28 @@ void Checkpoint::save(const std::string& folder, Location at) const {
 
 int64_t Checkpoint::load(const std::string& folder, Location at) {
   LocationScope scope(at);
-  const SavedParts saved(folder);
-  const Entries entries = Collect();
-  StateShapes expected;
-  for (const auto& [name, entry] : entries) {
-    expected.emplace(name, WholeShape(entry.tensor, entry.shard));
-  }
-  std::string differences = StateDifferences(expected, saved.Shapes());
-  if (!differences.empty()) {
-    Throw(ErrorCode::kValue, "the checkpoint '{}' does not fit:{}", folder, differences);
-  }
+  int64_t steps = 0;
   std::map<std::string, StateDict> values;  // by part
-  for (const auto& [name, entry] : entries) {
-    Tensor value = from_host(saved.Read(name));
-    if (entry.shard) {
-      value = entry.shard->Of(value, entry.tensor.numel(), entry.tensor.sizes()).clone();
+  ReadTogether(folder, group_, [&] {
+    const SavedParts saved(folder);
+    steps = saved.steps();
+    const Entries entries = Collect();
+    StateShapes expected;
+    for (const auto& [name, entry] : entries) {
+      expected.emplace(name, WholeShape(entry.tensor, entry.shard));
     }
-    values[name.substr(0, name.find('.'))].emplace(entry.local, value);
-  }
+    std::string differences = StateDifferences(expected, saved.Shapes());
+    if (!differences.empty()) {
+      Throw(ErrorCode::kValue, "the checkpoint '{}' does not fit:{}", folder, differences);
+    }
+    for (const auto& [name, entry] : entries) {
+      values[name.substr(0, name.find('.'))].emplace(
+          entry.local, from_host(saved.Read(name, entry.tensor.shape(), entry.shard)));
+    }
+  });
   NoGradGuard no_grad;
   for (const Part& part : parts_) part.load(values[part.name]);
-  return saved.steps();
+  return steps;
 }
 
 }  // namespace hammock::distributed

@@ -5,11 +5,12 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <exception>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
-#include <tuple>
+#include <utility>
 
 #include "base/throw.h"
 #include "base/whole_file.h"
@@ -24,7 +25,8 @@ namespace fs = std::filesystem;
 
 constexpr char kIndex[] = "checkpoint.json";
 constexpr char kParts[] = "hammock.parts";
-constexpr char kPartsFormat[] = "hammock checkpoint of ranks 1";
+constexpr char kChecksums[] = "hammock.checksums";  // by name, so that each can be read alone
+constexpr char kPartsFormat[] = "hammock checkpoint of ranks 2";
 
 std::vector<int64_t> Ints(const Dims& dims) { return {dims.begin(), dims.end()}; }
 
@@ -60,12 +62,13 @@ std::string Failure(const Fn& attempt) {
   }
 }
 
-/// Raises on all ranks what went wrong on any.
-void RaiseTogether(const Group& group, const std::string& folder, const std::string& own) {
+/// Raises on all ranks what went wrong on any when it tried to "write" or to "read".
+void RaiseTogether(const Group& group, const std::string& folder, const char* verb,
+                   const std::string& own) {
   const std::vector<std::string> all = Gather(group, "checkpoint", own);
   for (size_t rank = 0; rank < all.size(); ++rank) {
     if (all[rank].empty()) continue;
-    Throw(ErrorCode::kValue, "checkpoint '{}': rank {} could not write: {}", folder, rank,
+    Throw(ErrorCode::kValue, "checkpoint '{}': rank {} could not {}: {}", folder, rank, verb,
           all[rank]);
   }
 }
@@ -97,6 +100,81 @@ std::string Range(const Piece& piece) {
     return fmt::format("elements {} to {}", piece.start[0], piece.start[0] + piece.sizes[0]);
   }
   return fmt::format("{} at {}", ToString(piece.sizes), ToString(piece.start));
+}
+
+/// The elements of a piece as ranges of the flattened tensor, all of one length, in their order.
+class Runs {
+ public:
+  explicit Runs(const Piece& piece) : piece_(piece), length_(1), count_(piece.count() > 0 ? 1 : 0) {
+    if (piece.flat) {
+      length_ = piece.sizes[0];
+      return;
+    }
+    // Dims that are whole are a part of the run, and one more in front of them.
+    dims_ = piece.whole.size();
+    for (bool is_whole = true; dims_ > 0 && is_whole;) {
+      --dims_;
+      length_ *= piece.sizes[dims_];
+      is_whole = piece.sizes[dims_] == piece.whole[dims_];
+    }
+    for (int d = 0; d < dims_; ++d) count_ *= piece.sizes[d];
+  }
+
+  int64_t count() const { return count_; }
+  int64_t length() const { return length_; }
+  int64_t Begin(int64_t run) const {
+    if (piece_.flat) return piece_.start[0];
+    int64_t begin = 0, stride = 1;
+    for (int d = piece_.whole.size() - 1; d >= 0; --d) {
+      int64_t index = piece_.start[d];
+      if (d < dims_) {
+        index += run % piece_.sizes[d];
+        run /= piece_.sizes[d];
+      }
+      begin += index * stride;
+      stride *= piece_.whole[d];
+    }
+    return begin;
+  }
+
+ private:
+  const Piece& piece_;
+  int64_t length_, count_;
+  int dims_ = 0;  // that a run has one index of
+};
+
+/// How many elements of the tensor lie in any of the pieces.
+int64_t Covered(const std::vector<Piece>& pieces) {
+  std::vector<std::pair<int64_t, int64_t>> ranges;
+  for (const Piece& piece : pieces) {
+    const Runs runs(piece);
+    for (int64_t i = 0; i < runs.count(); ++i) {
+      ranges.emplace_back(runs.Begin(i), runs.Begin(i) + runs.length());
+    }
+  }
+  std::ranges::sort(ranges);
+  int64_t covered = 0, end = 0;
+  for (const auto& [from, to] : ranges) {
+    covered += std::max<int64_t>(to - std::max(from, end), 0);
+    end = std::max(end, to);
+  }
+  return covered;
+}
+
+/// Calls `copy` with where each range that both have begins in `a` and in `b`, and its length.
+template <class Fn>
+void ForEachCommonRange(const Piece& a, const Piece& b, const Fn& copy) {
+  const Runs runs_a(a), runs_b(b);
+  for (int64_t i = 0, j = 0; i < runs_a.count() && j < runs_b.count();) {
+    const int64_t begin_a = runs_a.Begin(i), end_a = begin_a + runs_a.length();
+    const int64_t begin_b = runs_b.Begin(j), end_b = begin_b + runs_b.length();
+    const int64_t begin = std::max(begin_a, begin_b), end = std::min(end_a, end_b);
+    if (begin < end) {
+      copy(i * runs_a.length() + begin - begin_a, j * runs_b.length() + begin - begin_b,
+           end - begin);
+    }
+    end_a < end_b ? ++i : ++j;
+  }
 }
 
 }  // namespace
@@ -183,10 +261,15 @@ void CheckWhole(const std::vector<Inventory>& all) {
   std::string lost;
   for (const auto& [name, own] : pieces) {
     const int64_t needed = Shape(DType::kU8, own[0].whole).numel();
-    int64_t there = 0;
-    for (const Piece& piece : own) there += piece.count();
-    if (there == needed) continue;
-    lost += fmt::format("\n  {}: {} of {} elements; there are", name, needed - there, needed);
+    for (const Piece& piece : own) {
+      if (piece.whole == own[0].whole && piece.dtype == own[0].dtype) continue;
+      Throw(ErrorCode::kValue, "checkpoint: '{}' is a part of {} on one rank, of {} on another",
+            name, Shape(own[0].dtype, own[0].whole).to_string(),
+            Shape(piece.dtype, piece.whole).to_string());
+    }
+    const int64_t covered = Covered(own);
+    if (covered == needed) continue;
+    lost += fmt::format("\n  {}: {} of {} elements; there are", name, needed - covered, needed);
     for (const Piece& piece : own) lost += " " + Range(piece) + ",";
     lost.pop_back();
   }
@@ -216,11 +299,14 @@ void WriteTogether(const std::string& folder, const std::string& generation, con
     fs::create_directories(own);
     std::map<std::string, std::string> metadata = {{kFormat, kPartsFormat},
                                                    {kParts, written.ToText()}};
-    metadata[kChecksum] = ChecksumOf({tensors.begin(), tensors.end()}, metadata);
+    Json checksums = Json::object();
+    for (const auto& [name, tensor] : tensors) checksums[name] = ChecksumOf({{name, tensor}}, {});
+    metadata[kChecksums] = checksums.dump();
+    metadata[kChecksum] = ChecksumOf({}, metadata);
     io::WriteSafetensors((own / FileOf(group.rank())).string(), tensors, metadata);
   });
   try {
-    RaiseTogether(group, folder, failure);
+    RaiseTogether(group, folder, "write", failure);
   } catch (...) {
     // Rank 0 decides. Others that hear of a rank's death here do not know whether rank 0 heard of
     // it too, or has made these files the checkpoint.
@@ -240,33 +326,12 @@ void WriteTogether(const std::string& folder, const std::string& generation, con
     });
     if (replaced.empty()) RemoveOthers(folder, generation);
   }
-  RaiseTogether(group, folder, replaced);
+  RaiseTogether(group, folder, "write", replaced);
 }
 
 // ---- reading
 
 namespace {
-
-/// Row-major elements of a box into a whole tensor.
-void CopyBox(const Piece& piece, const char* from, char* to, size_t width) {
-  const int rank = piece.whole.size();
-  if (rank == 0) {
-    std::memcpy(to, from, width);
-    return;
-  }
-  const auto run = static_cast<size_t>(piece.sizes[rank - 1]) * width;
-  const int64_t rows = run == 0 ? 0 : piece.count() / piece.sizes[rank - 1];
-  for (int64_t row = 0; row < rows; ++row) {
-    int64_t rest = row, index = piece.start[rank - 1], stride = piece.whole[rank - 1];
-    for (int d = rank - 2; d >= 0; --d) {
-      index += (piece.start[d] + rest % piece.sizes[d]) * stride;
-      rest /= piece.sizes[d];
-      stride *= piece.whole[d];
-    }
-    std::memcpy(to + static_cast<size_t>(index) * width, from + static_cast<size_t>(row) * run,
-                run);
-  }
-}
 
 /// Whether a piece lies inside of its tensor and its data has as many elements.
 bool Fits(const Piece& piece, const Shape& data) {
@@ -300,21 +365,22 @@ SavedParts::SavedParts(const std::string& folder) : folder_(folder) {
     const fs::path path = fs::path(folder) / index["generation"].get<std::string>() / FileOf(rank);
     io::SafetensorsFile file = io::SafetensorsFile::Open(path.string());
     std::map<std::string, std::string> metadata = file.metadata();
-    std::map<std::string, HostTensor> tensors;
-    for (const std::string& name : file.names()) tensors[name] = file.Read(name);
-    if (metadata[kFormat] != kPartsFormat || metadata[kChecksum] != ChecksumOf(tensors, metadata)) {
+    if (metadata[kFormat] != kPartsFormat || metadata[kChecksum] != ChecksumOf({}, metadata)) {
       Throw(ErrorCode::kParse, "{}: damaged: its checksum does not match", path.string());
     }
     Inventory inventory;
-    const std::string wrong = Failure([&] { inventory = Inventory::FromText(metadata[kParts]); });
+    std::map<std::string, std::string> checksums;
+    const std::string wrong = Failure([&] {
+      inventory = Inventory::FromText(metadata[kParts]);
+      Json::parse(metadata[kChecksums]).get_to(checksums);
+    });
     if (!wrong.empty()) Throw(ErrorCode::kParse, "{}: damaged: {}", path.string(), wrong);
     if (inventory.steps != steps_) {
       Throw(ErrorCode::kValue, "{}: its part is of step {}, but the checkpoint is of step {}",
             path.string(), inventory.steps, steps_);
     }
     for (const auto& [name, piece] : inventory.pieces) {
-      auto data = tensors.find(name);
-      if (data == tensors.end() || !Fits(piece, data->second.shape())) {
+      if (!file.Has(name) || !Fits(piece, file.ShapeOf(name))) {
         Throw(ErrorCode::kParse, "{}: damaged: '{}' is not what the file says", path.string(),
               name);
       }
@@ -322,7 +388,7 @@ SavedParts::SavedParts(const std::string& folder) : folder_(folder) {
       const bool same = sources.empty() || (sources[0].piece.whole == piece.whole &&
                                             sources[0].piece.dtype == piece.dtype);
       if (!same) Throw(ErrorCode::kParse, "{}: '{}' has another shape", path.string(), name);
-      sources.push_back({piece, data->second});
+      sources.push_back({path.string(), piece, file.Read(name), checksums[name]});
     }
     inventories.push_back(std::move(inventory));
   }
@@ -337,21 +403,44 @@ StateShapes SavedParts::Shapes() const {
   return shapes;
 }
 
-HostTensor SavedParts::Read(const std::string& name) const {
-  const std::vector<Source>& sources = sources_.at(name);
-  HostTensor whole(Shape(sources[0].piece.dtype, sources[0].piece.whole));
-  const auto width = static_cast<size_t>(BytesOf(whole.dtype(), 1));
-  char* to = static_cast<char*>(whole.mutable_data());
-  for (const auto& [piece, data] : sources) {
+HostTensor SavedParts::Read(const std::string& name, const Shape& shape,
+                            const std::optional<Shard>& shard) const {
+  const Piece wanted = Piece::Of(shape, shard);
+  HostTensor part(shape);
+  auto bytes = [&](int64_t elements) {
+    return static_cast<size_t>(BytesOf(shape.dtype(), elements));
+  };
+  char* to = static_cast<char*>(part.mutable_data());
+  std::memset(to + bytes(wanted.count()), 0, bytes(shape.numel()) - bytes(wanted.count()));
+  for (const auto& [path, piece, data, checksum] : sources_.at(name)) {
     const char* from = static_cast<const char*>(data.data());
-    if (piece.flat) {
-      std::memcpy(to + static_cast<size_t>(piece.start[0]) * width, from,
-                  static_cast<size_t>(piece.sizes[0]) * width);
-    } else {
-      CopyBox(piece, from, to, width);
-    }
+    bool is_checked = false;
+    ForEachCommonRange(piece, wanted, [&](int64_t at, int64_t begin, int64_t count) {
+      if (!std::exchange(is_checked, true) && checksum != ChecksumOf({{name, data}}, {})) {
+        Throw(ErrorCode::kParse, "{}: damaged: the checksum of '{}' does not match", path, name);
+      }
+      std::memcpy(to + bytes(begin), from + bytes(at), bytes(count));
+    });
   }
-  return whole;
+  return part;
+}
+
+void ReadTogether(const std::string& folder, const Group& group,
+                  const std::function<void()>& read) {
+  std::exception_ptr own;
+  std::string failure;
+  try {
+    read();
+  } catch (const std::exception& error) {
+    own = std::current_exception();
+    failure = error.what();
+  }
+  try {
+    RaiseTogether(group, folder, "read", failure);
+  } catch (...) {
+    if (own) std::rethrow_exception(own);
+    throw;
+  }
 }
 
 }  // namespace hammock::distributed

@@ -50,7 +50,7 @@ std::string NewGeneration(int64_t steps);
 std::vector<Inventory> GatherInventories(const Group& group, const Inventory& own);
 /// ValueError where the ranks have not made the same number of steps.
 void CheckSteps(const std::vector<Inventory>& all, const Group& group);
-/// ValueError that lists what no rank has.
+/// ValueError that lists what no rank has, or a tensor of which ranks have parts of another shape.
 void CheckWhole(const std::vector<Inventory>& all);
 /// The rank that writes the piece that `rank` has of a tensor.
 int WriterOf(const std::string& name, const std::vector<Inventory>& all, int rank);
@@ -62,23 +62,31 @@ using ReadTensors = std::function<io::NamedHostTensors()>;
 void WriteTogether(const std::string& folder, const std::string& generation, const Group& group,
                    const Inventory& written, const ReadTensors& read);
 
-/// The files of the present generation, checked.
+/// The files of the present generation. What they say of themselves is checked at once, elements
+/// when they are read: a rank touches only the pieces in files that it has a part of.
 class SavedParts {
  public:
   explicit SavedParts(const std::string& folder);
   int64_t steps() const { return steps_; }
   StateShapes Shapes() const;
-  /// The whole tensor.
-  HostTensor Read(const std::string& name) const;
+  /// A tensor of this shape: the whole one, or the part that `shard` says, with zeros behind its
+  /// end. ValueError where a piece that it is made of is damaged.
+  HostTensor Read(const std::string& name, const Shape& shape,
+                  const std::optional<Shard>& shard = {}) const;
 
  private:
   struct Source {
+    std::string path;
     Piece piece;
-    HostTensor data;
+    HostTensor data;  // memory of the file
+    std::string checksum;
   };
   std::string folder_;
   int64_t steps_ = 0;
   std::map<std::string, std::vector<Source>> sources_;
 };
+
+/// Calls `read` on each rank; what it throws on one is raised on all.
+void ReadTogether(const std::string& folder, const Group& group, const std::function<void()>& read);
 
 }  // namespace hammock::distributed

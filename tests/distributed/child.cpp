@@ -1,4 +1,4 @@
-// One rank of a program that distributed_test.cpp starts: distributed_child SCENARIO.
+// One rank of a program that tests of several folders start: distributed_child SCENARIO.
 
 #include <hammock/boxing.h>
 #include <hammock/control.h>
@@ -346,6 +346,23 @@ void StepTooFew() {
   Diverge([](Group& world) {
     if (world.rank() == 1) distributed::shutdown();
     Kept = distributed::all_reduce(ones({4}));
+  });
+}
+/// A rank that leaves out a step joins the others' with its next one, which has the same
+/// collectives: nothing differs before the end.
+void SkippedStep() {
+  Diverge([](Group& world) {
+    const int others = world.size() - 1, steps = 4;
+    const bool skips = world.rank() == 1;
+    for (int i = 0; i < steps; ++i) {
+      if (skips && i == 1) continue;
+      Tensor sum;
+      step([&] { sum = distributed::all_reduce(Own({float(i)})); });
+      if (!skips && i == steps - 1) break;          // rank 1 does not come to it
+      const int here = skips && i > 0 ? i - 1 : i;  // the step of the others
+      CheckEqual(sum, {double(others * here + (i > 0 ? here + 1 : 0))});
+    }
+    if (skips) distributed::shutdown();
   });
 }
 
@@ -840,6 +857,7 @@ int main(int, char** argv) {
                                                        {"wrong_reduction", WrongReduction},
                                                        {"wrong_config", WrongConfig},
                                                        {"step_too_few", StepTooFew},
+                                                       {"skipped_step", SkippedStep},
                                                        {"killed", Killed},
                                                        {"exited", Exited},
                                                        {"late", Late},

@@ -57,6 +57,9 @@ struct Mailbox {
 /// Called by each rank in an AllGather, when it has sent its own part. Set before ranks start.
 std::function<void(int rank)> when_sent;
 
+/// Of what each rank sends; 0: no limit. Set before ranks start.
+size_t bytes_per_second = 0;
+
 class ThreadEngine : public Engine {
  public:
   ThreadEngine(std::shared_ptr<Mailbox> mailbox, int rank, int size)
@@ -94,6 +97,9 @@ class ThreadEngine : public Engine {
     return static_cast<char*>(bytes) + static_cast<size_t>(index) * size;
   }
   void Send(int to, const void* data, size_t bytes, uint32_t tag) {
+    if (bytes_per_second > 0 && to != rank_) {
+      std::this_thread::sleep_for(std::chrono::microseconds(1000000 * bytes / bytes_per_second));
+    }
     std::lock_guard lock(mailbox_.mutex);
     mailbox_.messages[{rank_, to, tag}].assign(static_cast<const char*>(data), bytes);
     mailbox_.changed.notify_all();
@@ -214,6 +220,45 @@ TEST(GroupOfThreads, GivesUpAfterTheTimeLimit) {
     if (group.rank == 1) return;
     EXPECT_THROW(group.Agree("barrier"), RankError);
   });
+}
+
+/// Each message takes longer than the time limit, and bytes arrive all the time.
+TEST(GroupOfThreads, DoesNotTakeASlowNetworkForALateRank) {
+  config::Override timeout("distributed.timeout", "1000");  // of which a rank waits 625
+  constexpr size_t kBytes = size_t{16} << 20, kWords = kBytes / 4;
+  bytes_per_second = size_t{40} << 20;
+  AsRanks([&](Group::State& group) {
+    auto agreement = group.Begin(HashOf(1), "step", [] { return OperationText{}; });
+    agreement->Await();
+    auto is_filled = [](std::span<const float> values, int with) {
+      return std::ranges::count(values, static_cast<float>(with)) == std::ssize(values);
+    };
+    std::vector<float> own(2 * kWords, static_cast<float>(group.rank)), all(kRanks * kWords);
+    auto part = [&](int rank) {
+      return std::span(all).subspan(static_cast<size_t>(rank) * kWords, kWords);
+    };
+    AllGather(*agreement, group, "all_gather", own.data(), all.data(), kBytes);
+    for (int i = 0; i < kRanks; ++i) EXPECT_TRUE(is_filled(part(i), i)) << i;
+
+    std::vector<float> sent(kRanks * kWords, static_cast<float>(group.rank));
+    std::ranges::fill(all, -1.0f);
+    AllToAll(*agreement, group, "all_to_all", sent.data(), all.data(), kBytes);
+    for (int i = 0; i < kRanks; ++i) EXPECT_TRUE(is_filled(part(i), i)) << i;
+
+    const int next = (group.rank + 1) % kRanks, last = (group.rank + kRanks - 1) % kRanks;
+    Permute(*agreement, group, "permute", own.data(), next, all.data(), last, 2 * kBytes);
+    EXPECT_TRUE(is_filled(std::span(all).first(2 * kWords), last));
+
+    std::vector<char> scratch(AllReduceScratch(own.size(), DType::kF32, kRanks));
+    AllReduce(*agreement, group, "all_reduce", own.data(), own.data(), own.size(), DType::kF32,
+              Reduction::kSum, scratch.data());
+    EXPECT_TRUE(is_filled(own, 3));
+
+    std::ranges::fill(own, static_cast<float>(group.rank));
+    Broadcast(*agreement, group, "broadcast", own.data(), 2 * kBytes, 1);
+    EXPECT_TRUE(is_filled(own, 1));
+  });
+  bytes_per_second = 0;
 }
 
 TEST(GroupOfThreads, WaitsForARankThatIsBusy) {
@@ -340,7 +385,7 @@ void Save(const std::string& folder, const Group& group, int64_t steps) {
 /// The steps of the checkpoint that is there, which must be whole.
 int64_t StepsIn(const std::string& folder) {
   const SavedParts saved(folder);
-  const HostTensor whole = saved.Read("w");
+  const HostTensor whole = saved.Read("w", saved.Shapes().at("w"));
   for (float value : whole.values<float>()) EXPECT_EQ(value, static_cast<float>(saved.steps()));
   return saved.steps();
 }
@@ -395,6 +440,27 @@ TEST(GroupOfThreads, DoesNotReplaceTheCheckpointOfThoseWhoWentOn) {
   });
   when_sent = nullptr;
   EXPECT_EQ(StepsIn(folder.path()), 9);
+}
+
+TEST(GroupOfThreads, RaisesOnAllRanksWhatOneCannotRead) {
+  std::atomic<int> loads = 0;
+  AsRanks([&](Group::State& state) {
+    const Group group(state.shared_from_this());
+    try {
+      ReadTogether("folder", group, [&] {
+        ++loads;
+        if (group.rank() == 1) throw std::out_of_range("no such piece");
+      });
+      ADD_FAILURE() << "no error on rank " << group.rank();
+    } catch (const std::out_of_range&) {
+      EXPECT_EQ(group.rank(), 1);
+    } catch (const ValueError& error) {
+      EXPECT_NE(group.rank(), 1);
+      EXPECT_EQ(error.message(), "checkpoint 'folder': rank 1 could not read: no such piece");
+    }
+    ReadTogether("folder", group, [] {});
+  });
+  EXPECT_EQ(loads, kRanks);
 }
 
 TEST(TimeLimit, IsCalledOnceAndNotAfterTheEnd) {

@@ -1,5 +1,7 @@
 // Ranks that others start and that meet elsewhere: mpirun, a Redis server, `hammock launch`.
 
+#include <fmt/format.h>
+
 #include <fstream>
 #include <optional>
 
@@ -22,18 +24,47 @@ std::string WhyMissing(const std::string& engine) {
 
 // ---- mpirun
 
-class Mpirun : public ::testing::Test {
+/// How one MPI starts ranks.
+struct Mpi {
+  const char* name;
+  const char* package;
+  const char* program;
+  std::vector<std::string> flags, recovery_flags;
+  std::string plugin;  // of Hammock for it; empty: the one beside the library
+};
+
+#ifndef HAMMOCK_MPICH_ENGINE
+#define HAMMOCK_MPICH_ENGINE ""
+#endif
+
+const Mpi kOpenMpi = {.name = "OpenMpi",
+                      .package = "openmpi-bin",
+                      .program = "mpirun.openmpi",
+                      .flags = {"--allow-run-as-root", "--oversubscribe"},
+                      .recovery_flags = {"--enable-recovery"},
+                      .plugin = ""};
+const Mpi kMpich = {.name = "Mpich",
+                    .package = "mpich",
+                    .program = "mpiexec.mpich",
+                    .flags = {},
+                    .recovery_flags = {},
+                    .plugin = HAMMOCK_MPICH_ENGINE};
+
+class Mpirun : public ::testing::TestWithParam<Mpi> {
  protected:
   /// Why there are no such ranks; empty if there are.
   std::string WhyNot(const std::string& engine) const {
-    return mpirun_.empty() ? "mpirun is not installed (openmpi-bin)" : WhyMissing(engine);
+    if (program_.empty()) return std::string(GetParam().package) + " is not installed";
+    const bool is_built = GetParam().name != kMpich.name || !GetParam().plugin.empty();
+    if (engine == "mpi" && !is_built) return "its headers are missing (libmpich-dev)";
+    return WhyMissing(engine);
   }
   ChildResult Run(const std::string& engine, const std::string& scenario) {
     return Run(engine, scenario, 2, 60000, {});
   }
-  /// Ranks that may end without the others: mpirun's exit code says nothing then.
+  /// Ranks that may end without the others: the launcher's exit code says nothing then.
   ChildResult RunFault(const std::string& engine, const std::string& scenario, int timeout_ms) {
-    return Run(engine, scenario, 3, timeout_ms, {"--enable-recovery"});
+    return Run(engine, scenario, 3, timeout_ms, GetParam().recovery_flags);
   }
 
  private:
@@ -42,49 +73,53 @@ class Mpirun : public ::testing::Test {
     std::vector<std::string> command = {"/usr/bin/env",
                                         "HAMMOCK_CPU_THREADS=1",
                                         "HAMMOCK_DISTRIBUTED_ENGINE=" + engine,
+                                        "HAMMOCK_DISTRIBUTED_MPI_PLUGIN=" + GetParam().plugin,
                                         "HAMMOCK_DISTRIBUTED_STORE=" + folder_.path(),
                                         "HAMMOCK_DISTRIBUTED_TIMEOUT=" + std::to_string(timeout_ms),
-                                        mpirun_,
-                                        "--allow-run-as-root",
-                                        "--oversubscribe"};
-    command.insert(command.end(), flags.begin(), flags.end());
+                                        program_};
+    for (const auto& words : {GetParam().flags, flags}) {
+      command.insert(command.end(), words.begin(), words.end());
+    }
     command.insert(command.end(),
                    {"-n", std::to_string(ranks), HAMMOCK_DISTRIBUTED_CHILD, scenario});
     return RunChild(command);
   }
 
-  const std::string mpirun_ = Installed("mpirun.openmpi");
+  const std::string program_ = Installed(GetParam().program);
   TemporaryFolder folder_;
 };
 
-TEST_F(Mpirun, StartsRanks) {
+TEST_P(Mpirun, StartsRanks) {
   if (std::string why = WhyNot("gloo"); !why.empty()) GTEST_SKIP() << why;
   EXPECT_TRUE(Succeeded(Run("gloo", "collectives")));
 }
-TEST_F(Mpirun, FaultsOfAKilledRankAreSurvived) {
+TEST_P(Mpirun, FaultsOfAKilledRankAreSurvived) {
+  if (GetParam().recovery_flags.empty()) GTEST_SKIP() << "this launcher ends survivors";
   if (std::string why = WhyNot("gloo"); !why.empty()) GTEST_SKIP() << why;
   const ChildResult result = RunFault("gloo", "killed", 60000);
   EXPECT_NE(result.output.find("survived"), std::string::npos) << result.output;
 }
-TEST_F(Mpirun, ConnectsRanksByMpi) {
+TEST_P(Mpirun, ConnectsRanksByMpi) {
   if (std::string why = WhyNot("mpi"); !why.empty()) GTEST_SKIP() << why;
   for (const char* scenario : {"collectives", "sizes", "groups", "training", "captured"}) {
     EXPECT_TRUE(Succeeded(Run("mpi", scenario))) << scenario;
   }
 }
-TEST_F(Mpirun, DivergenceOfBranchesIsRaisedByMpi) {
+TEST_P(Mpirun, DivergenceOfBranchesIsRaisedByMpi) {
   if (std::string why = WhyNot("mpi"); !why.empty()) GTEST_SKIP() << why;
   const ChildResult result = RunFault("mpi", "wrong_branch", 60000);
   EXPECT_NE(result.output.find("rank 1: all_reduce reduction=\"max\""), std::string::npos);
 }
 /// MPI itself says nothing: the time limit does.
-TEST_F(Mpirun, FaultsOfALateRankAreRaisedByMpi) {
+TEST_P(Mpirun, FaultsOfALateRankAreRaisedByMpi) {
   if (std::string why = WhyNot("mpi"); !why.empty()) GTEST_SKIP() << why;
   const ChildResult result = RunFault("mpi", "mpi_late", 5000);
   EXPECT_NE(result.output.find("does not answer"), std::string::npos) << result.output;
   EXPECT_NE(result.output.find("MPI cannot be used after a rank has failed"), std::string::npos)
       << result.output;
 }
+INSTANTIATE_TEST_SUITE_P(Of, Mpirun, ::testing::Values(kOpenMpi, kMpich),
+                         [](const auto& info) { return info.param.name; });
 
 // ---- Redis
 
@@ -160,6 +195,49 @@ TEST(Stores, RefuseWhatIsNoServer) {
 // ---- hammock launch, which ranks on hosts without a common folder meet at
 
 #ifdef HAMMOCK_TOOL
+/// Runs `command` as two ranks of two hosts, by a shell that is this script.
+ChildResult LaunchBy(const std::string& script, const std::vector<std::string>& program) {
+  TemporaryFolder folder;
+  const std::string shell = folder.path() + "/shell";
+  std::ofstream(shell) << "#!/bin/sh\n" << script;
+  std::filesystem::permissions(shell, std::filesystem::perms::owner_all);
+  std::vector<std::string> command = {HAMMOCK_TOOL, "launch",    "-n",        "2",       "--hosts",
+                                      "a,b",        "--address", "127.0.0.1", "--shell", shell};
+  command.insert(command.end(), program.begin(), program.end());
+  return RunChild(command);
+}
+
+TEST(Launch, TellsOtherHostsWhatARankNeedsAlone) {
+  const ChildResult result = LaunchBy("echo \"$1: $2\"\n", {"./train", "it's"});
+  EXPECT_TRUE(Succeeded(result));
+  const std::string folder = std::filesystem::current_path();
+  for (const char* rank : {"0", "1"}) {
+    const std::string begin = fmt::format(
+        "[{0}] {1}: cd '{2}' && exec env 'RANK={0}' 'WORLD_SIZE=2' 'LOCAL_RANK=0' "
+        "'HAMMOCK_DISTRIBUTED_STORE=redis://127.0.0.1:",
+        rank, *rank == '0' ? "a" : "b", folder);
+    const size_t at = result.output.find(begin);
+    ASSERT_NE(at, std::string::npos) << result.output;
+    const std::string rest = result.output.substr(at + begin.size());
+    const std::string end = rest.substr(0, rest.find('\n'));
+    EXPECT_EQ(end.substr(end.find('\'')), R"(' './train' 'it'\''s')");
+  }
+}
+
+/// Also one that comes when not all are started.
+TEST(Launch, PassesSignalsToTheShellsOfOtherHosts) {
+  for (int round = 0; round < 5; ++round) {
+    const ChildResult result = LaunchBy(
+        "trap 'echo ended; exit 3' TERM\n"
+        "[ $1 = a ] && kill -TERM $PPID\n"
+        "for i in $(seq 600); do sleep 0.05; done\n"
+        "echo not told\n",
+        {"./train"});
+    EXPECT_EQ(result.output.find("not told"), std::string::npos) << result.output;
+    EXPECT_NE(result.output.find("[0] ended"), std::string::npos) << result.output;
+  }
+}
+
 TEST(Launch, IsWhereRanksOfSeveralHostsMeet) {
   if (std::string why = WhyNoEngine(); !why.empty()) GTEST_SKIP() << why;
   try {

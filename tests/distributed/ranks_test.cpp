@@ -92,6 +92,9 @@ TEST_P(Divergence, OfOptions) {
 TEST_P(Divergence, OfARankThatEndsEarly) {
   Diverge("step_too_few", {"rank 1: shutdown [at", "all_reduce"});
 }
+TEST_P(Divergence, OfASkippedStepShowsAtTheEnd) {
+  Diverge("skipped_step", {"in operation 4", "rank 1: shutdown [at", "all_reduce"});
+}
 INSTANTIATE_TEST_SUITE_P(Of, Divergence, ::testing::Values(2, 4),
                          [](const auto& info) { return std::to_string(info.param); });
 

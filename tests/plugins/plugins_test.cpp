@@ -278,11 +278,12 @@ const HammockPlugin* AdaptLater(const HammockHost* host) {
       "later-plug", "1.0", []() -> lazy::BackendImplInterface* { return later; }, host);
 }
 
-void RunOnRanks(const std::vector<std::string>& program, const std::string& says = "") {
+void RunOnRanks(const std::vector<std::string>& program, const std::string& says = "",
+                const std::string& plugin = HAMMOCK_REFERENCE_PLUGIN,
+                const std::string& device = "plain") {
   if (std::string why = WhyNoEngine(); !why.empty()) GTEST_SKIP() << why;
-  std::vector<std::string> command = {"/usr/bin/env",
-                                      std::string("HAMMOCK_PLUGINS=") + HAMMOCK_REFERENCE_PLUGIN,
-                                      "HAMMOCK_DEVICE=plain"};
+  std::vector<std::string> command = {"/usr/bin/env", "HAMMOCK_PLUGINS=" + plugin,
+                                      "HAMMOCK_DEVICE=" + device};
   command.insert(command.end(), program.begin(), program.end());
   for (const ChildResult& result : RunRanks(2, command, 60000)) {
     EXPECT_TRUE(Succeeded(result));
@@ -292,6 +293,16 @@ void RunOnRanks(const std::vector<std::string>& program, const std::string& says
 
 TEST(Adaptor, RunsCollectives) { RunOnRanks({HAMMOCK_DISTRIBUTED_CHILD, "collectives"}); }
 TEST(Adaptor, OtherRanksHearOfAFailedRun) { RunOnRanks({HAMMOCK_DISTRIBUTED_CHILD, "throws"}); }
+
+/// They go through the host, in the order of the step.
+TEST(CPlugin, CollectivesThatItRefusesRunOnTheFallbackDevice) {
+  for (const char* scenario :
+       {"collectives", "gradients", "order", "loops", "training", "throws"}) {
+    SCOPED_TRACE(scenario);
+    RunOnRanks({HAMMOCK_DISTRIBUTED_CHILD, scenario}, "runs on reference:0 instead of cdev:0",
+               HAMMOCK_C_PLUGIN, "cdev");
+  }
+}
 
 /// This program has the library in itself: the plug-in brings a copy, which knows of no ranks.
 void RunThisOnRanks(const char* test) {

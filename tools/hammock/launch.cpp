@@ -31,7 +31,16 @@ struct Rank {
   std::string line;
 };
 
+constexpr int kEndingSignals[] = {SIGINT, SIGTERM, SIGHUP};
 std::atomic<int> stop_signal{0};
+
+/// `how`: SIG_BLOCK or SIG_UNBLOCK.
+void MaskEndingSignals(int how) {
+  sigset_t signals;
+  sigemptyset(&signals);
+  for (int signal : kEndingSignals) sigaddset(&signals, signal);
+  pthread_sigmask(how, &signals, nullptr);
+}
 
 /// A word of a shell's command line.
 std::string Quoted(const std::string& word) {
@@ -74,6 +83,7 @@ Rank Start(const std::vector<std::string>& variables, const std::vector<std::str
     std::vector<char*> words;
     for (const std::string& word : command) words.push_back(const_cast<char*>(word.c_str()));
     words.push_back(nullptr);
+    MaskEndingSignals(SIG_UNBLOCK);
     execvp(words[0], words.data());
     dprintf(2, "%s: %s\n", words[0], std::strerror(errno));
     _exit(127);
@@ -169,6 +179,7 @@ class MeetingPlace {
 }  // namespace
 
 int Launch(const LaunchOptions& options) {
+  MaskEndingSignals(SIG_BLOCK);  // until all ranks are there to get them
   MeetingPlace place(options);
   const std::vector<std::string> hosts = HostsIn(options.hosts);
   const auto count = static_cast<size_t>(options.ranks);
@@ -185,9 +196,10 @@ int Launch(const LaunchOptions& options) {
           Start({}, OnHost(options.shell, hosts[i / each], variables, options.program)));
     }
   }
-  for (int signal : {SIGINT, SIGTERM, SIGHUP}) {
+  for (int signal : kEndingSignals) {
     std::signal(signal, [](int number) { stop_signal = number; });
   }
+  MaskEndingSignals(SIG_UNBLOCK);
   CopyOutput(ranks);
   int result = 0;
   for (size_t i = 0; i < ranks.size(); ++i) {

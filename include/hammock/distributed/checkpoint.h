@@ -44,9 +44,10 @@ class HAMMOCK_API Checkpoint {
   /// (`Group::steps`) differ, where a part of a tensor is on no rank of the group (ValueError), and
   /// where one of them cannot write; then the folder has what it had before.
   void save(const std::string& folder, Location at = Location::current()) const;
-  /// ValueError for a folder that is damaged, has parts of different steps, or names, shapes and
-  /// dtypes that are not those of what was added; then nothing has been loaded. Returns the number
-  /// of steps that the ranks had made.
+  /// All ranks of the group call it, and each reads what it has a part of. ValueError for a folder
+  /// that is damaged, has parts of different steps, or names, shapes and dtypes that are not those
+  /// of what was added; what one rank cannot read is raised on all, and nothing has been loaded.
+  /// Returns the number of steps that the ranks had made.
   int64_t load(const std::string& folder, Location at = Location::current());
 
  private:

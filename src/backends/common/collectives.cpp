@@ -35,16 +35,14 @@ CollectiveFn& OutsideCollectives() {
 void RunPermute(const CollectiveCall& call, const GraphNode& node, const void* in, void* out,
                 size_t bytes) {
   const int rank = call.group->rank;
-  const auto [to, from] = PartnersOf(node, rank);
-  const uint32_t tag = call.agreement->NextTag();  // on all ranks, also those that take no part
+  auto [to, from] = PartnersOf(node, rank);
   if (from < 0) std::memset(out, 0, bytes);
-  if (from == rank) std::memcpy(out, in, bytes);
-  const bool is_own = from == rank;  // then it also sends to itself alone
-  if (is_own || (from < 0 && to < 0) || call.group->size() == 1) return;
-  call.group->Call(DescribeCollective(node),
-                   [&, to = to, from = from](distributed::Engine& engine) {
-                     engine.Permute(in, to, out, from, bytes, tag);
-                   });
+  if (from == rank) {
+    std::memcpy(out, in, bytes);
+    to = from = -1;  // it also sends to itself alone
+  }
+  distributed::Permute(*call.agreement, *call.group, DescribeCollective(node), in, to, out, from,
+                       bytes);
 }
 
 }  // namespace
@@ -101,10 +99,7 @@ struct Running {
                                reduction(), memory);
   }
   void AllGather(const void* in, void* out, size_t count) const {
-    const uint32_t tag = call.agreement->NextTag();
-    call.group->Call(what, [&](distributed::Engine& engine) {
-      engine.AllGather(in, out, count * width(), tag);
-    });
+    distributed::AllGather(*call.agreement, *call.group, what, in, out, count * width());
   }
 };
 
@@ -243,17 +238,12 @@ void RunCollective(const GraphNode& node, const Shape& type, const void* in, voi
   if (node.op == &ops::kMergedCollective) {
     return RunMerged(run, type, static_cast<const char*>(in), static_cast<char*>(out));
   }
-  const uint32_t tag = call.agreement->NextTag();
-  group.Call(run.what, [&](distributed::Engine& engine) {
-    if (node.op == &ops::kAllToAll) {
-      const size_t part = bytes / run.ranks(), own = static_cast<size_t>(group.rank) * part;
-      std::memcpy(static_cast<char*>(out) + own, static_cast<const char*>(in) + own, part);
-      engine.AllToAll(in, out, part, tag);
-    } else {
-      std::memcpy(out, in, bytes);
-      engine.Broadcast(out, bytes, static_cast<int>(node.attrs[0].integer()), tag);
-    }
-  });
+  if (node.op == &ops::kAllToAll) {
+    return distributed::AllToAll(*call.agreement, group, run.what, in, out, bytes / run.ranks());
+  }
+  std::memcpy(out, in, bytes);
+  distributed::Broadcast(*call.agreement, group, run.what, out, bytes,
+                         static_cast<int>(node.attrs[0].integer()));
 }
 
 }  // namespace hammock
