@@ -1,4 +1,5 @@
 // Compilation, capabilities and saved computations of PluginBackend.
+#include "base/of_thread.h"
 #include "hammock/config.h"
 #include "hammock/lazy/saved_computation.h"
 #include "plugins/graph_bytes.h"
@@ -180,7 +181,7 @@ Capability PluginBackend::QueryCapability(const Graph& graph, NodeId node,
     return BackendImplInterface::QueryCapability(graph, node, device);
   }
   // The runtime asks for one node after another of the same graph.
-  static thread_local Answers answers;
+  auto& answers = OfThread<Answers>();
   const auto index = static_cast<size_t>(node.number());
   if (answers.Fits(this, device.ordinal()) && answers.Has(graph, node)) {
     return answers.verdicts[index];
