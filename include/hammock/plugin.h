@@ -300,7 +300,8 @@ typedef struct HammockHost {
   HammockStatus (*option_int)(void* context, HammockOption option, int64_t* value);
   HammockStatus (*option_text)(void* context, HammockOption option, HammockWriter text);
 
-  /* Metrics: `name::Metric`. A counter is added to, a gauge is set, the others take samples. */
+  /* Metrics: `name::Metric`. A counter is added to, a gauge is set, the others take samples. A
+   * value that is not finite, or no 64-bit integer where one is kept, is a HAMMOCK_VALUE_ERROR. */
   HammockStatus (*metric_declare)(void* context, uint32_t kind, const char* name, const char* doc,
                                   HammockMetric* metric);
   HammockStatus (*metric_add)(void* context, HammockMetric metric, double value);
