@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "hammock/config.h"
+#include "hammock/ir/storage_types.h"
 #include "plugins/plugin_calls.h"
 
 namespace hammock::plugins {
@@ -197,6 +198,16 @@ void PluginBackend::Hurry(const BackendDevice& device) const {
 
 // ---- Data
 
+namespace {
+
+/// The bytes of a tensor as u8; it keeps the tensor.
+HostTensor BytesOf(const HostTensor& tensor) {
+  return HostTensor::Borrow(Shape(DType::kU8, {tensor.bytes()}), const_cast<void*>(tensor.data()),
+                            [tensor] {});
+}
+
+}  // namespace
+
 std::vector<BackendDataPtr> PluginBackend::MakeComputationDataFromTensors(
     std::span<const HostTensor> tensors, const BackendDevice& device) const {
   struct State {
@@ -207,7 +218,8 @@ std::vector<BackendDataPtr> PluginBackend::MakeComputationDataFromTensors(
   };
   State state{{tensors.begin(), tensors.end()}, {}, {}, device.ordinal()};
   state.data.resize(tensors.size());
-  for (const HostTensor& tensor : state.tensors) {
+  for (HostTensor& tensor : state.tensors) {
+    if (!KnowsStorage() && IsStorage(tensor.dtype())) tensor = BytesOf(tensor);
     state.given.push_back({ShapeOf(tensor.shape()),
                            {tensor.data(), static_cast<uint64_t>(tensor.bytes())},
                            host_->AddBuffer(tensor)});

@@ -47,7 +47,7 @@ HammockStatus Guarded(F&& run) noexcept {
 }
 
 Shape ShapeFrom(const HammockShape& shape) {
-  if (shape.dtype > HAMMOCK_C128 || shape.rank > kMaxRank) {
+  if (shape.dtype >= uint32_t{kNumDTypes} || shape.rank > kMaxRank) {
     Throw(ErrorCode::kValue, "no shape has dtype {} and {} dims", shape.dtype, shape.rank);
   }
   if (shape.rank > 0 && !shape.sizes) Throw(ErrorCode::kValue, "the sizes of a shape are null");
