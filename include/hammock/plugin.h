@@ -149,6 +149,10 @@ typedef struct HammockExecution {
   uint64_t result_count;
   HammockResult* results;
   HammockRun run; /* of the profile; 0: none is being written */
+  /* Since 1.2. A byte, to be read atomically, that becomes 1 when the process ends before the run
+   * does: the run may then stop with any error, as long as no donated argument was written. Null
+   * where that cannot happen; else valid for ever. */
+  const uint8_t* cancel;
 } HammockExecution;
 
 /* How a size of a graph with dim parameters follows from others:

@@ -13,6 +13,7 @@
 #include "hammock/ops/quantize.h"
 #include "hammock/plugin_graph.h"
 #include "plugins/hostile_plugin.h"
+#include "plugins/status.h"
 #include "runtime/runtime.h"
 
 namespace hammock {
@@ -190,6 +191,31 @@ TEST_F(OtherVersions, StorageTypesReachAPlugInThatKnowsThem) {
   const int64_t fallbacks = CounterOf("fallback::bitcast");
   ExpectStorageTypes("rogue");
   EXPECT_EQ(CounterOf("fallback::bitcast"), fallbacks);
+}
+
+TEST_F(OtherVersions, RunsAreCancelledByThePartOfTheStructThatSaysSo) {
+  static const uint8_t* last_cancel;
+  static auto execute = table.execute;
+  last_cancel = nullptr;
+  table.execute = [](void* self, const HammockExecution* call, HammockError* error) {
+    last_cancel = call->cancel;
+    constexpr uint8_t kCancelled = 1;
+    HammockExecution changed = *call;
+    changed.cancel = &kCancelled;
+    std::vector<HammockResult> results(call->result_count);
+    changed.results = results.data();
+    plugins::ErrorText text;
+    EXPECT_NE(execute(self, &changed, text.c()), HAMMOCK_OK);
+    EXPECT_NE(text.text().find("the process ends"), std::string::npos) << text.text();
+    changed = *call;  // of a host that does not have the field
+    changed.struct_size = offsetof(HammockExecution, cancel);
+    changed.cancel = reinterpret_cast<const uint8_t*>(uintptr_t{8});
+    return execute(self, &changed, error);
+  };
+  Register();
+  EXPECT_EQ(sum(ones({3}, f32, "rogue") * 2.0f).item<float>(), 6.0f);
+  ASSERT_NE(last_cancel, nullptr);
+  EXPECT_EQ(*last_cancel, 0);
 }
 
 /// Behind the end of its table lies no function.
