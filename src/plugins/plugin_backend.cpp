@@ -12,8 +12,8 @@ constinit config::Option<int64_t> kTimeout({
     .name = "plugin_timeout",
     .default_value = 600000,
     .doc = "Milliseconds after which a call of a plug-in, or a result that it owes, counts as "
-           "hanging: its device is lost, and whoever waits for it gets an error. While the process "
-           "ends it is 3.5 s at most. 0: never.",
+           "hanging: its device is lost, and whoever waits for it gets an error. Steps that take "
+           "longer need more. While the process ends it is 3.5 s at most. 0: never.",
 });
 
 std::chrono::milliseconds CallTimeout() {
