@@ -38,7 +38,7 @@ extern "C" {
 #endif
 
 #define HAMMOCK_PLUGIN_MAJOR 1
-#define HAMMOCK_PLUGIN_MINOR 1
+#define HAMMOCK_PLUGIN_MINOR 2
 
 /* Whether a struct of the other side reaches as far as a field. */
 #define HAMMOCK_HAS(object, field) \
@@ -76,7 +76,15 @@ enum {
   HAMMOCK_F32 = 11,
   HAMMOCK_F64 = 12,
   HAMMOCK_C64 = 13, /* two f32, the real part first */
-  HAMMOCK_C128 = 14
+  HAMMOCK_C128 = 14,
+  /* Since 1.2: storage types. No kernel computes with them: they lie in memory, and graphs bitcast
+   * them to integers and back. Those of 4 bits are packed, the first element in the lowest bits;
+   * a row fills whole bytes, an element of rank 0 a byte. To a plug-in of an older version their
+   * bytes are U8. */
+  HAMMOCK_F8E4M3 = 15,
+  HAMMOCK_F8E5M2 = 16,
+  HAMMOCK_I4 = 17,
+  HAMMOCK_U4 = 18
 };
 
 /* Handles of the plug-in. */
@@ -141,6 +149,10 @@ typedef struct HammockExecution {
   uint64_t result_count;
   HammockResult* results;
   HammockRun run; /* of the profile; 0: none is being written */
+  /* Since 1.2. A byte, to be read atomically, that becomes 1 when the process ends before the run
+   * does: the run may then stop with any error, as long as no donated argument was written. Null
+   * where that cannot happen; else valid for ever. */
+  const uint8_t* cancel;
 } HammockExecution;
 
 /* How a size of a graph with dim parameters follows from others:
@@ -300,7 +312,8 @@ typedef struct HammockHost {
   HammockStatus (*option_int)(void* context, HammockOption option, int64_t* value);
   HammockStatus (*option_text)(void* context, HammockOption option, HammockWriter text);
 
-  /* Metrics: `name::Metric`. A counter is added to, a gauge is set, the others take samples. */
+  /* Metrics: `name::Metric`. A counter is added to, a gauge is set, the others take samples. A
+   * value that is not finite, or no 64-bit integer where one is kept, is a HAMMOCK_VALUE_ERROR. */
   HammockStatus (*metric_declare)(void* context, uint32_t kind, const char* name, const char* doc,
                                   HammockMetric* metric);
   HammockStatus (*metric_add)(void* context, HammockMetric metric, double value);
@@ -452,10 +465,21 @@ static inline HammockStatus hammock_fail_at(HammockError* error, HammockStatus s
   return hammock_fail(error, status, text);
 }
 
-/* Bytes of an element. */
+/* Bits of an element; 0 of a dtype of a later version. */
+static inline uint64_t hammock_element_bits(uint32_t dtype) {
+  static const uint8_t bits[] = {8,  8,  16, 32, 64,  8, 16, 32, 64, 16,
+                                 16, 32, 64, 64, 128, 8, 8,  4,  4};
+  return dtype < sizeof(bits) ? bits[dtype] : 0;
+}
+
+/* Bytes of an element; 0 where several share one. */
 static inline uint64_t hammock_element_size(uint32_t dtype) {
-  static const uint8_t sizes[] = {1, 1, 2, 4, 8, 1, 2, 4, 8, 2, 2, 4, 8, 8, 16};
-  return dtype < sizeof(sizes) ? sizes[dtype] : 0;
+  return hammock_element_bits(dtype) / 8;
+}
+
+/* Whether elements are floats or complex. */
+static inline int hammock_is_float(uint32_t dtype) {
+  return dtype >= HAMMOCK_F16 && dtype <= HAMMOCK_F8E5M2;
 }
 
 static inline uint64_t hammock_element_count(const HammockShape* shape) {
@@ -466,7 +490,7 @@ static inline uint64_t hammock_element_count(const HammockShape* shape) {
 }
 
 static inline uint64_t hammock_shape_bytes(const HammockShape* shape) {
-  return hammock_element_count(shape) * hammock_element_size(shape->dtype);
+  return (hammock_element_count(shape) * hammock_element_bits(shape->dtype) + 7) / 8;
 }
 
 #ifdef __cplusplus

@@ -241,7 +241,7 @@ static inline HammockAttr hammock_attr_at(const HammockNode* node, uint32_t inde
   switch (record->kind) {
     case HAMMOCK_ATTR_SCALAR:
       memcpy(&attr.imag, &record->imag, sizeof(attr.imag));
-      if (record->dtype >= HAMMOCK_F16) {
+      if (hammock_is_float(record->dtype)) {
         memcpy(&attr.real, &record->bits, sizeof(attr.real));
         attr.integer =
             attr.real > -9.2e18 && attr.real < 9.2e18 ? (int64_t)attr.real : attr.integer;

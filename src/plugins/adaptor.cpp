@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <string_view>
 
 #include "backends/common/collectives.h"
@@ -277,6 +278,10 @@ class Adaptor {
       run.profile = profile->get();
     }
     run.collectives = CollectiveScope::Current();  // of a plug-in that lies in the program itself
+    static_assert(sizeof(std::atomic<bool>) == sizeof(uint8_t));
+    if (HAMMOCK_HAS(&call, cancel)) {
+      run.cancel = reinterpret_cast<const std::atomic<bool>*>(call.cancel);
+    }
     if (call.donated) run.donated.assign(call.donated, call.donated + call.argument_count);
     std::vector<BackendDataPtr> results = backend_.ExecuteComputation(
         ComputationOf(call.executable), std::span(arguments.begin(), arguments.size()),

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "hammock/config.h"
+#include "hammock/ir/storage_types.h"
 #include "plugins/plugin_calls.h"
 
 namespace hammock::plugins {
@@ -11,8 +12,8 @@ constinit config::Option<int64_t> kTimeout({
     .name = "plugin_timeout",
     .default_value = 600000,
     .doc = "Milliseconds after which a call of a plug-in, or a result that it owes, counts as "
-           "hanging: its device is lost, and whoever waits for it gets an error. While the process "
-           "ends it is 3.5 s at most. 0: never.",
+           "hanging: its device is lost, and whoever waits for it gets an error. Steps that take "
+           "longer need more. While the process ends it is 3.5 s at most. 0: never.",
 });
 
 std::chrono::milliseconds CallTimeout() {
@@ -187,6 +188,16 @@ void PluginBackend::Hurry(const BackendDevice& device) const {
 
 // ---- Data
 
+namespace {
+
+/// The bytes of a tensor as u8; it keeps the tensor.
+HostTensor BytesOf(const HostTensor& tensor) {
+  return HostTensor::Borrow(Shape(DType::kU8, {tensor.bytes()}), const_cast<void*>(tensor.data()),
+                            [tensor] {});
+}
+
+}  // namespace
+
 std::vector<BackendDataPtr> PluginBackend::MakeComputationDataFromTensors(
     std::span<const HostTensor> tensors, const BackendDevice& device) const {
   struct State {
@@ -197,7 +208,8 @@ std::vector<BackendDataPtr> PluginBackend::MakeComputationDataFromTensors(
   };
   State state{{tensors.begin(), tensors.end()}, {}, {}, device.ordinal()};
   state.data.resize(tensors.size());
-  for (const HostTensor& tensor : state.tensors) {
+  for (HostTensor& tensor : state.tensors) {
+    if (!KnowsStorage() && IsStorage(tensor.dtype())) tensor = BytesOf(tensor);
     state.given.push_back({ShapeOf(tensor.shape()),
                            {tensor.data(), static_cast<uint64_t>(tensor.bytes())},
                            host_->AddBuffer(tensor)});

@@ -105,6 +105,9 @@ class PluginBackend : public lazy::BackendImplInterface {
 
  private:
   bool Has(uint32_t property) const { return (table_.properties & property) != 0; }
+  /// Storage types came with version 1.2: an older plug-in has their bytes as u8, and their nodes
+  /// go to the fallback device.
+  bool KnowsStorage() const { return table_.version_minor >= 2; }
 
   /// Calls `call(table, state, error)`, which returns a status, and throws the error; `function` is
   /// for messages. `state` owns all that the call points to. With a pace the call is made here

@@ -1,4 +1,8 @@
 // Compilation, capabilities and saved computations of PluginBackend.
+#include <algorithm>
+
+#include "base/of_thread.h"
+#include "compiler/passes/expand_storage.h"
 #include "hammock/config.h"
 #include "hammock/lazy/saved_computation.h"
 #include "plugins/graph_bytes.h"
@@ -172,15 +176,32 @@ HammockStatus Answer(void* context, int32_t node, uint32_t verdict, const char* 
   }
 }
 
+/// Whether a node or its bodies have values of storage types.
+bool UsesStorage(const Graph& graph, const GraphNode& node) {
+  return HasStorage(graph, node) || std::ranges::any_of(node.attrs, [](const Attr& attr) {
+           return attr.kind() == Attr::Kind::kGraph &&
+                  std::ranges::any_of(attr.graph().nodes(), [&](const GraphNode& inner) {
+                    return UsesStorage(attr.graph(), inner);
+                  });
+         });
+}
+
 }  // namespace
 
 Capability PluginBackend::QueryCapability(const Graph& graph, NodeId node,
                                           const BackendDevice& device) const {
+  if (!KnowsStorage() && UsesStorage(graph, graph[node])) {
+    return {
+        Capability::Verdict::kRefuse,
+        fmt::format("{} has version {}.{} of the plug-in interface, storage types (f8, i4) came "
+                    "with 1.2",
+                    table_.name, table_.version_major, table_.version_minor)};
+  }
   if (!table_.capabilities) {
     return BackendImplInterface::QueryCapability(graph, node, device);
   }
   // The runtime asks for one node after another of the same graph.
-  static thread_local Answers answers;
+  auto& answers = OfThread<Answers>();
   const auto index = static_cast<size_t>(node.number());
   if (answers.Fits(this, device.ordinal()) && answers.Has(graph, node)) {
     return answers.verdicts[index];

@@ -107,7 +107,8 @@ std::vector<BackendDataPtr> PluginBackend::ExecuteComputation(
                 .donated = nullptr,
                 .result_count = results_size,
                 .results = nullptr,
-                .run = state.run ? *state.run : 0};
+                .run = state.run ? *state.run : 0,
+                .cancel = reinterpret_cast<const uint8_t*>(run.cancel)};
   try {
     state.computation = std::move(computation);
     Call(
@@ -130,6 +131,8 @@ std::vector<BackendDataPtr> PluginBackend::ExecuteComputation(
     }
   } catch (...) {
     for (HammockEvent event : events) host_->TakeEvent(event);
+    // Whatever the plug-in made of it: threads that read the value do not raise this one.
+    if (run.cancel && run.cancel->load()) throw process_exit::Cancelled();
     if (state.collective_error) std::rethrow_exception(state.collective_error);
     throw;
   }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <span>
 
@@ -46,7 +47,7 @@ HammockStatus Guarded(F&& run) noexcept {
 }
 
 Shape ShapeFrom(const HammockShape& shape) {
-  if (shape.dtype > HAMMOCK_C128 || shape.rank > kMaxRank) {
+  if (shape.dtype >= uint32_t{kNumDTypes} || shape.rank > kMaxRank) {
     Throw(ErrorCode::kValue, "no shape has dtype {} and {} dims", shape.dtype, shape.rank);
   }
   if (shape.rank > 0 && !shape.sizes) Throw(ErrorCode::kValue, "the sizes of a shape are null");
@@ -195,6 +196,8 @@ struct HostFunctions {
       auto found = Of(context).metrics_.Find(metric);
       if (!found) return HAMMOCK_STALE_HANDLE;
       PluginHost::DeclaredMetric& declared = **found;
+      const bool fits = declared.metric ? std::isfinite(value) : std::abs(value) < 0x1p63;
+      if (!fits) return HAMMOCK_VALUE_ERROR;
       if (declared.counter) declared.counter->Add(static_cast<int64_t>(value));
       if (declared.gauge) declared.gauge->Set(static_cast<int64_t>(value));
       if (declared.metric) declared.metric->AddSample(value);

@@ -7,6 +7,7 @@
 
 #include "hammock/hammock.h"
 #include "hammock/plugin_graph.h"
+#include "ir/primitives.h"
 #include "ir/sample_graph.h"
 
 namespace hammock::plugins {
@@ -54,6 +55,30 @@ TEST(GraphBytes, AreReadByName) {
   ASSERT_EQ(type.rank, 2u);
   EXPECT_EQ(type.sizes[1], 3);
   EXPECT_EQ(hammock_shape_bytes(&type), 48u);
+}
+
+TEST(GraphBytes, HaveScalarsOfEveryDType) {
+  for (int i = 0; i < kNumDTypes; ++i) {
+    const auto dtype = static_cast<DType>(i);
+    SCOPED_TRACE(NameOf(dtype));
+    EXPECT_EQ(hammock_element_bits(static_cast<uint32_t>(i)),
+              static_cast<uint64_t>(InfoOf(dtype).bits));
+    EXPECT_EQ(hammock_is_float(static_cast<uint32_t>(i)) != 0, IsFloatOrComplex(dtype));
+    Graph made;
+    made.SetOutputs(
+        {{made.AddNode(ops::kConstant, {}, {Attr(Scalar(1).To(dtype)), Attr(dtype)}), 0}});
+    const GraphBytes bytes(made);
+    HammockGraph graph;
+    ASSERT_TRUE(hammock_graph_open(bytes.get(), &graph));
+    const HammockNode constant = hammock_node(&graph, 0);
+    EXPECT_EQ(hammock_attr(&constant, "value").real, 1.0);
+    EXPECT_EQ(hammock_attr(&constant, "value").integer, 1);
+  }
+  EXPECT_EQ(hammock_element_bits(kNumDTypes), 0u);
+  EXPECT_EQ(hammock_element_size(HAMMOCK_I4), 0u);
+  const int64_t sizes[] = {3, 6};
+  const HammockShape packed = {HAMMOCK_U4, 2, sizes};
+  EXPECT_EQ(hammock_shape_bytes(&packed), 9u);
 }
 
 /// Opens bytes and, where they pass, reads everything: no read leaves them.

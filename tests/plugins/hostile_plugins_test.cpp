@@ -7,7 +7,9 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cmath>
 #include <fstream>
+#include <limits>
 #include <new>
 #include <sstream>
 #include <stdexcept>
@@ -45,7 +47,7 @@ TEST_F(HostilePlugin, OtherVersionsAreRefusedWithBoth) {
   table.version_major = 2;
   table.version_minor = 5;
   EXPECT_CODE(Register(), ErrorCode::kAbiMismatch, "version 2.5");
-  EXPECT_CODE(Register(), ErrorCode::kAbiMismatch, "version 1.1");
+  EXPECT_CODE(Register(), ErrorCode::kAbiMismatch, "version 1.2");
 }
 
 TEST_F(HostilePlugin, WrongSizesAreRefused) {
@@ -212,6 +214,24 @@ TEST_F(HostilePlugin, MetricsOfEveryKindAreListed) {
   HammockMetric none = 0;
   EXPECT_EQ(host->metric_declare(host->context, HAMMOCK_TIMES + 1, "rogue::None", "", &none),
             HAMMOCK_VALUE_ERROR);
+}
+
+TEST_F(HostilePlugin, MetricsRefuseWhatTheyCannotHold) {
+  Register();
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  HammockMetric counter = 0, gauge = 0, values = 0;
+  host->metric_declare(host->context, HAMMOCK_COUNTER, "rogue::Most", "", &counter);
+  host->metric_declare(host->context, HAMMOCK_GAUGE, "rogue::Latest", "", &gauge);
+  host->metric_declare(host->context, HAMMOCK_VALUES, "rogue::Norms", "", &values);
+  for (double value : {std::nan(""), kInfinity, -kInfinity, 1e300, 0x1p63}) {
+    EXPECT_EQ(host->metric_add(host->context, counter, value), HAMMOCK_VALUE_ERROR) << value;
+    EXPECT_EQ(host->metric_add(host->context, gauge, value), HAMMOCK_VALUE_ERROR) << value;
+    EXPECT_EQ(host->metric_add(host->context, values, value),
+              std::isfinite(value) ? HAMMOCK_OK : HAMMOCK_VALUE_ERROR)
+        << value;
+  }
+  EXPECT_EQ(metrics::CounterValue("rogue::Most"), 0);
+  EXPECT_EQ(metrics::MetricValue("rogue::Norms")->samples, 2);
 }
 
 TEST_F(HostilePlugin, BuffersEndWithTheUploadUnlessRetained) {

@@ -346,5 +346,12 @@ int main(void) {
   FIELD(HammockCollective, in);
   FIELD(HammockCollective, out);
 #endif
+#if HAMMOCK_PLUGIN_MINOR >= 2
+  FIELD(HammockExecution, cancel);
+  VALUE(HAMMOCK_F8E4M3);
+  VALUE(HAMMOCK_F8E5M2);
+  VALUE(HAMMOCK_I4);
+  VALUE(HAMMOCK_U4);
+#endif
   return 0;
 }

@@ -17,6 +17,7 @@
 #include "plugins/hostile_plugin.h"
 #include "plugins/profile_kernels.h"
 #include "plugins/status.h"
+#include "runtime/exit_run.h"
 #include "runtime/runtime.h"
 
 namespace hammock {
@@ -261,6 +262,13 @@ TEST(Adaptor, GeneralComputationsServeOtherSizes) {
   for (int n : {4, 5, 6, 7, 8, 9}) {
     Tensor x = ones({n, 3}, f32, "adapted");
     EXPECT_EQ(sum(x * 2.0f).item<float>(), 6.0f * static_cast<float>(n));
+  }
+}
+
+TEST(Adaptor, AStepThatTakesLongIsCancelledAtExit) {
+  for (const char* work : {"long", "long_read"}) {
+    CheckExit(HAMMOCK_EXIT_CHILD, work, "return", 1000000,
+              {"HAMMOCK_PLUGINS=" HAMMOCK_CPU_PLUGIN, "HAMMOCK_DEVICE=cpu-plugin"});
   }
 }
 

@@ -2,14 +2,18 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstring>
 #include <map>
 #include <string>
 #include <vector>
 
+#include "hammock/control.h"
+#include "hammock/ops/quantize.h"
 #include "hammock/plugin_graph.h"
 #include "plugins/hostile_plugin.h"
+#include "plugins/status.h"
 #include "runtime/runtime.h"
 
 namespace hammock {
@@ -86,6 +90,30 @@ class OtherVersions : public HostilePlugin {
   }
 };
 
+/// Values of storage types on a device are those of `reference`: casts, views and a quantised
+/// layer.
+void ExpectStorageTypes(const char* device) {
+  auto results = [](const Device& on) {
+    std::vector<HostTensor> made;
+    const Tensor x = linspace(-3.0, 3.0, 24, f64, on).reshape({4, 6});
+    for (DType dtype : {f8e4m3, f8e5m2, i4, u4}) {
+      const Tensor stored = abs(x).to(dtype);
+      made.push_back(stored.host());
+      made.push_back(from_host(made.back(), on).to(f64).host());
+    }
+    const Tensor scale = quantization_scale(x, {4, 1}, i4);
+    const Tensor weight = quantize(x, scale, std::nullopt, i4);
+    made.push_back(quantized_linear(ones({2, 6}, f32, on), weight, scale).host());
+    auto round = [](const std::vector<Tensor>& in) {
+      return std::vector{in[1].to(f8e5m2).to(f64)};
+    };
+    made.push_back(for_loop(2, round, {x})[0].host());
+    return made;
+  };
+  const std::vector<HostTensor> got = results(device), wanted = results("reference");
+  for (size_t i = 0; i < wanted.size(); ++i) EXPECT_TRUE(got[i].SameBits(wanted[i])) << i;
+}
+
 TEST_F(OtherVersions, OpsOfALaterHostAreLeftToItAlone) {
   RegisterWithLaterGraphs([](LaterGraph& graph) { graph.ChangeOps(); });
   Tensor x = tensor(std::vector<float>{1, 2, 3}, std::nullopt, "rogue");
@@ -122,6 +150,72 @@ TEST_F(OtherVersions, ALongerTableOfALaterMinorVersionIsTaken) {
   };
   EXPECT_EQ(plugins::Register(entry, "rogue.so").interface_minor, HAMMOCK_PLUGIN_MINOR + 7);
   EXPECT_EQ(sum(ones({3}, f32, "rogue") * 2.0f).item<float>(), 6.0f);
+}
+
+/// One without storage types stores their bytes, and leaves their nodes to the host.
+TEST_F(OtherVersions, APlugInWithoutStorageTypesSeesNoneOfTheirNumbers) {
+  static uint32_t last_dtype;
+  static auto upload = table.upload;
+  static auto compile = table.compile;
+  last_dtype = 0;
+  table.version_minor = 1;
+  table.upload = [](void* self, int64_t device, uint64_t count, const HammockHostTensor* tensors,
+                    HammockData* data, HammockError* error) {
+    for (uint64_t i = 0; i < count; ++i) {
+      last_dtype = std::max(last_dtype, tensors[i].shape.dtype);
+      EXPECT_EQ(hammock_shape_bytes(&tensors[i].shape), tensors[i].bytes.size);
+    }
+    return upload(self, device, count, tensors, data, error);
+  };
+  table.compile = [](void* self, const HammockCompilation* request, HammockCompiled* compiled,
+                     HammockError* error) {
+    HammockGraph graph;
+    EXPECT_TRUE(hammock_graph_open(request->graph, &graph));
+    for (uint32_t i = 0; i < graph.header->types.count; ++i) {
+      const auto* type =
+          static_cast<const HammockTypeRecord*>(hammock_record(&graph, graph.header->types, i));
+      last_dtype = std::max(last_dtype, type->dtype);
+    }
+    return compile(self, request, compiled, error);
+  };
+  Register();
+  ExpectStorageTypes("rogue");
+  EXPECT_EQ(last_dtype, uint32_t{HAMMOCK_F64});
+  Tensor x = tensor(std::vector<float>{1, 2}, std::nullopt, "rogue").to(f8e4m3);
+  const config::Override fallback("fallback", "false");
+  EXPECT_CODE(x.to(f32).host(), ErrorCode::kNotSupported, "storage types (f8, i4) came with 1.2");
+}
+
+TEST_F(OtherVersions, StorageTypesReachAPlugInThatKnowsThem) {
+  Register();
+  const int64_t fallbacks = CounterOf("fallback::bitcast");
+  ExpectStorageTypes("rogue");
+  EXPECT_EQ(CounterOf("fallback::bitcast"), fallbacks);
+}
+
+TEST_F(OtherVersions, RunsAreCancelledByThePartOfTheStructThatSaysSo) {
+  static const uint8_t* last_cancel;
+  static auto execute = table.execute;
+  last_cancel = nullptr;
+  table.execute = [](void* self, const HammockExecution* call, HammockError* error) {
+    last_cancel = call->cancel;
+    constexpr uint8_t kCancelled = 1;
+    HammockExecution changed = *call;
+    changed.cancel = &kCancelled;
+    std::vector<HammockResult> results(call->result_count);
+    changed.results = results.data();
+    plugins::ErrorText text;
+    EXPECT_NE(execute(self, &changed, text.c()), HAMMOCK_OK);
+    EXPECT_NE(text.text().find("the process ends"), std::string::npos) << text.text();
+    changed = *call;  // of a host that does not have the field
+    changed.struct_size = offsetof(HammockExecution, cancel);
+    changed.cancel = reinterpret_cast<const uint8_t*>(uintptr_t{8});
+    return execute(self, &changed, error);
+  };
+  Register();
+  EXPECT_EQ(sum(ones({3}, f32, "rogue") * 2.0f).item<float>(), 6.0f);
+  ASSERT_NE(last_cancel, nullptr);
+  EXPECT_EQ(*last_cancel, 0);
 }
 
 /// Behind the end of its table lies no function.

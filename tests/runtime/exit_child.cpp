@@ -148,12 +148,14 @@ void Stuck() {
   std::this_thread::sleep_for(std::chrono::hours(1));
 }
 
-/// A step that would take minutes.
-void Long() {
+/// Would take minutes.
+Tensor LongProduct() {
   Tensor x = randn({1500, 1500}), y = x;
   for (int i = 0; i < 20000; ++i) y = matmul(y, x) * 1e-3f;
-  sync_multi({y});
+  return y;
 }
+void Long() { sync_multi({LongProduct()}); }
+void LongRead() { LongProduct().host(); }
 
 std::atomic<bool> has_begun{false};
 
@@ -403,6 +405,7 @@ int main(int argc, char** argv) {
                                                    {"reference", OnReference},
                                                    {"stuck", Stuck},
                                                    {"long", Long},
+                                                   {"long_read", LongRead},
                                                    {"long_in_place", LongInPlace},
                                                    {"gpt2", Gpt2},
                                                    {"throwing_backend", ThrowingBackend}};

@@ -53,7 +53,10 @@ TEST(Exit, DoesNotWaitForACustomCallThatIsStuck) {
   CheckExit(HAMMOCK_EXIT_CHILD, "stuck", "return", 200000);
 }
 
-TEST(Exit, CancelsAStepThatTakesLong) { CheckExit(HAMMOCK_EXIT_CHILD, "long", "return", 3000000); }
+TEST(Exit, CancelsAStepThatTakesLong) {
+  CheckExit(HAMMOCK_EXIT_CHILD, "long", "return", 3000000);
+  CheckExit(HAMMOCK_EXIT_CHILD, "long_read", "return", 1000000);
+}
 
 TEST(Exit, AwaitsAStepThatHasBegunToWriteInPlace) {
   CheckExit(HAMMOCK_EXIT_CHILD, "long_in_place", "return", 300000, {}, /*most_seconds=*/20);
