@@ -4,21 +4,23 @@
 ///
 ///   queued_memory awaited|queued|both|check [BATCH SEQ STEPS LAYERS]     by default 8 1024 20 12
 ///
-/// "check" fails where queued steps raise the peak, where the byte budget cuts a step, and where
-/// more than three graphs are compiled.
+/// "check" fails where queued steps need more than a hundredth of a second copy, where the byte
+/// budget cuts a step, and where more than three graphs are compiled. Less than that are the
+/// moments of some biases, which no step with embeddings updates in place (docs/design/cuda.md):
+/// each step in flight has its own.
 ///
 /// The peak of a process never falls, and the first step, which makes the state, may need more than
-/// later ones. So a thread looks all the time what is in use, and `seen` is the most it has seen.
+/// later ones. So before its steps each kind fills up what is in use to the peak: then the peak
+/// rises by what its own steps take.
 
 #include <hammock/hammock.h>
 
-#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <map>
 #include <memory>
 #include <string>
-#include <thread>
 #include <vector>
 
 using namespace hammock;
@@ -68,24 +70,17 @@ struct Gpt : nn::Module {
   nn::Linear head = nullptr;
 };
 
-/// The most memory that was seen in use since the last Reset.
-class Watch {
- public:
-  explicit Watch(const Device& device)
-      : thread_([this, device](std::stop_token stop) {
-          while (!stop.stop_requested()) {
-            int64_t now = GetMemoryInfo(device).in_use, most = most_;
-            while (now > most && !most_.compare_exchange_weak(most, now)) {
-            }
-          }
-        }) {}
-  void Reset() { most_ = 0; }
-  int64_t most() const { return most_; }
+/// A tensor that takes all that lies between what is in use and the peak; none where nothing does.
+Tensor FillToPeak(const Device& device) {
+  const lazy::MemoryInfo memory = GetMemoryInfo(device);
+  if (memory.peak == memory.in_use) return {};
+  Tensor ballast = empty({memory.peak - memory.in_use}, u8, device);
+  sync_multi({ballast});
+  wait_device_ops();
+  return ballast;
+}
 
- private:
-  std::atomic<int64_t> most_{0};
-  std::jthread thread_;
-};
+int64_t Compiles() { return metrics::CounterValue("UncachedCompile").value_or(0); }
 
 double Gigabytes(int64_t bytes) { return static_cast<double>(bytes) / 1e9; }
 
@@ -117,11 +112,12 @@ int main(int argc, char** argv) {
   };
   int64_t parameters = 0;
   for (const Tensor& parameter : model.parameters()) parameters += parameter.numel();
+  const int64_t one_copy = parameters * 12;  // of weights and moments
   std::printf("%s, %lld parameters, weights and moments %.3f GB\n", device.to_string().c_str(),
-              static_cast<long long>(parameters), Gigabytes(parameters * 12));
-  Watch watch(device);
+              static_cast<long long>(parameters), Gigabytes(one_copy));
   const bool checks = mode == "check";
-  int64_t awaited_peak = 0;
+  std::map<std::string, int64_t> rises;
+  int64_t compiled_for_ballast = 0;
   for (const char* kind : {"awaited", "queued"}) {
     if (mode != "both" && !checks && mode != kind) continue;
     const bool awaited = kind[0] == 'a';
@@ -129,7 +125,10 @@ int main(int argc, char** argv) {
       train();
       wait_device_ops();
     }
-    watch.Reset();
+    const int64_t compiled = Compiles();
+    const Tensor ballast = FillToPeak(device);
+    compiled_for_ballast += Compiles() - compiled;
+    const int64_t before = GetMemoryInfo(device).in_use;
     auto begin = std::chrono::steady_clock::now();
     for (int64_t i = 0; i < steps; ++i) {
       train();
@@ -138,17 +137,18 @@ int main(int argc, char** argv) {
     wait_device_ops();
     std::chrono::duration<double, std::milli> time = std::chrono::steady_clock::now() - begin;
     lazy::MemoryInfo memory = GetMemoryInfo(device);
+    rises[kind] = memory.peak - before;
     std::printf(
-        "%s: seen %.6f GB, peak %.6f GB, reserved %.6f GB, in use at the end %.6f GB, %.2f ms a "
-        "step\n",
-        kind, Gigabytes(watch.most()), Gigabytes(memory.peak), Gigabytes(memory.reserved),
+        "%s: rises by %.6f GB, peak %.6f GB, reserved %.6f GB, in use at the end %.6f GB, %.2f ms "
+        "a step\n",
+        kind, Gigabytes(rises[kind]), Gigabytes(memory.peak), Gigabytes(memory.reserved),
         Gigabytes(memory.in_use), time.count() / static_cast<double>(steps));
-    if (awaited) awaited_peak = memory.peak;
   }
   if (!checks) return 0;
   const int64_t cuts = metrics::CounterValue("TrimIrGraph").value_or(0);
-  const int64_t compiles = metrics::CounterValue("UncachedCompile").value_or(0);
+  const int64_t compiles = Compiles() - compiled_for_ballast;
   std::printf("%lld cuts, %lld compiles\n", static_cast<long long>(cuts),
               static_cast<long long>(compiles));
-  return cuts == 0 && compiles <= 3 && GetMemoryInfo(device).peak == awaited_peak ? 0 : 1;
+  const bool in_place = rises["queued"] - rises["awaited"] <= one_copy / 100;
+  return cuts == 0 && compiles <= 3 && in_place ? 0 : 1;
 }

@@ -61,9 +61,14 @@ class BackwardCall {
 std::vector<Tensor> RunHooked(
     const std::shared_ptr<ModuleHooks>& given, std::vector<Tensor> inputs,
     const std::function<std::vector<Tensor>(const std::vector<Tensor>&)>& forward) {
-  std::shared_ptr<ModuleHooks> hooks = given;
+  ComputedScope computed(given);
+  return RunBetweenHooks(given, std::move(inputs), forward);
+}
+
+std::vector<Tensor> RunBetweenHooks(
+    std::shared_ptr<ModuleHooks> hooks, std::vector<Tensor> inputs,
+    const std::function<std::vector<Tensor>(const std::vector<Tensor>&)>& forward) {
   Module& module = *hooks->module;
-  ComputedScope computed(hooks);
   const size_t num_inputs = inputs.size();
   RunAll(hooks->forward_pre, module, inputs);
   CheckCount(module, "inputs", inputs.size(), num_inputs);

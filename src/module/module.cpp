@@ -503,10 +503,11 @@ Any Module::RunBound(const Method& method, const std::vector<Any>& args, Locatio
   const std::string& name = method.schema.name();
   ModuleFrameScope frame(FrameLabel, *this, name, at);
   if (!hooks_ || name != "forward") return RunInside(method, args, at);
+  const ComputedScope computed(method.code ? hooks_ : nullptr);
   PackedTensors given = PackTensors(Any(args));
   std::string form;
   std::vector<Tensor> outputs =
-      RunHooked(hooks_, given.tensors, [&](const std::vector<Tensor>& inputs) {
+      RunBetweenHooks(hooks_, given.tensors, [&](const std::vector<Tensor>& inputs) {
         Any values = UnpackTensors(given.form, inputs);
         PackedTensors results = PackTensors(RunInside(method, values.ToList(), at));
         form = std::move(results.form);

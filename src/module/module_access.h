@@ -48,6 +48,11 @@ class ComputedScope {
   std::shared_ptr<ModuleHooks> hooks_;
 };
 
+/// RunHooked without computed tensors: for graphs, which compute theirs.
+std::vector<Tensor> RunBetweenHooks(
+    std::shared_ptr<ModuleHooks> hooks, std::vector<Tensor> inputs,
+    const std::function<std::vector<Tensor>(const std::vector<Tensor>&)>& forward);
+
 /// The module whose method this thread is tracing; null: none.
 Module* TracingRoot();
 

@@ -40,14 +40,33 @@ void BatchNormBase::CheckInput(const Tensor& input) const {
   }
 }
 
+namespace {
+
+/// The running statistics become the average over all batches. The share of this one stays a
+/// tensor: to read the count would wait for the steps before.
+Tensor RunAveraging(BatchNormBase& layer, const Tensor& input) {
+  Tensor mean = layer.running_mean.clone(), var = layer.running_var.clone();
+  Tensor result = batch_norm(input, mean, var, Given(layer.weight), Given(layer.bias), true, 1,
+                             layer.options.eps);  // they are those of the batch
+  NoGradGuard no_grad;
+  Tensor share = reciprocal(layer.num_batches_tracked.to(mean.dtype()));
+  layer.running_mean.add_((mean - layer.running_mean) * share);
+  layer.running_var.add_((var - layer.running_var) * share);
+  return result;
+}
+
+}  // namespace
+
 Tensor BatchNormBase::Run(const Tensor& input) {
   CheckInput(input);
   bool batch_statistics = is_training() || !options.track_running_stats;
   double momentum = options.momentum.value_or(0);
   if (is_training() && options.track_running_stats && !instance_) {
-    NoGradGuard no_grad;
-    num_batches_tracked.add_(1);
-    if (!options.momentum) momentum = 1 / num_batches_tracked.item<double>();
+    {
+      NoGradGuard no_grad;
+      num_batches_tracked.add_(1);
+    }
+    if (!options.momentum) return RunAveraging(*this, input);
   }
   if (instance_) {
     Tensor batch = input.dim() == dims_ + 2 ? input : unsqueeze(input, 0);

@@ -15,6 +15,10 @@ Tensor Activated(const std::string& name, const Tensor& x) {
   return name == "gelu" ? gelu(x) : relu(x);
 }
 
+constexpr char kDecoderForward[] =
+    "forward(Tensor tgt, Tensor memory, Tensor? tgt_mask=None, Tensor? memory_mask=None, "
+    "Tensor? tgt_key_padding_mask=None, Tensor? memory_key_padding_mask=None) -> Tensor";
+
 void CheckActivation(const std::string& name) {
   if (name != "relu" && name != "gelu") {
     Throw(ErrorCode::kValue, "transformer: activation '{}' is not relu or gelu", name);
@@ -77,6 +81,22 @@ MultiheadAttentionImpl::MultiheadAttentionImpl(const Options& given)
   }
   out_proj = register_module("out_proj", Linear(size, size, options.bias));
   if (options.bias) init::zeros_(out_proj->bias);
+  define(
+      "forward(Tensor query, Tensor key, Tensor value, Tensor? key_padding_mask=None, "
+      "bool need_weights=True, Tensor? attn_mask=None, bool average_attn_weights=True) -> "
+      "(Tensor, Tensor?)",
+      [](Module& self, const std::vector<Any>& args) {
+        auto optional = [&](size_t i) {
+          return args[i].IsNone() ? std::nullopt : std::optional(args[i].ToTensor());
+        };
+        auto [output, weights] = dynamic_cast<MultiheadAttentionImpl&>(self).forward(
+            args[0].ToTensor(), args[1].ToTensor(), args[2].ToTensor(),
+            {.key_padding_mask = optional(3),
+             .need_weights = args[4].ToBool(),
+             .attn_mask = optional(5),
+             .average_attn_weights = args[6].ToBool()});
+        return Any::Tuple({output, weights.defined() ? Any(weights) : Any()});
+      });
 }
 
 std::tuple<Tensor, Tensor> MultiheadAttentionImpl::forward(const TensorAt& given, const Tensor& key,
@@ -157,10 +177,7 @@ TransformerDecoderLayerImpl::TransformerDecoderLayerImpl(const Options& given)
       dropout2(register_module("dropout2", Dropout(given.dropout))),
       dropout3(register_module("dropout3", Dropout(given.dropout))) {
   CheckActivation(options.activation);
-  define(
-      "forward(Tensor tgt, Tensor memory, Tensor? tgt_mask=None, Tensor? memory_mask=None, "
-      "Tensor? tgt_key_padding_mask=None, Tensor? memory_key_padding_mask=None) -> Tensor",
-      &TransformerDecoderLayerImpl::forward);
+  define(kDecoderForward, &TransformerDecoderLayerImpl::forward);
 }
 
 Tensor TransformerDecoderLayerImpl::forward(const TensorAt& given, const Tensor& memory,
@@ -224,6 +241,8 @@ TransformerDecoderImpl::TransformerDecoderImpl(const TransformerLayerOptions& la
     : Module("TransformerDecoder"),
       layers(register_module("layers", Stack<TransformerDecoderLayer>(layer, num_layers))) {
   if (final_norm) norm = register_module("norm", NormOf(layer));
+  define(kDecoderForward, &TransformerDecoderImpl::forward);
+  define(kDecoderForward, &TransformerDecoderImpl::forward);
 }
 
 Tensor TransformerDecoderImpl::forward(const TensorAt& given, const Tensor& memory,
@@ -260,6 +279,10 @@ TransformerImpl::TransformerImpl(const Options& o)
   for (auto& [name, parameter] : named_parameters()) {
     if (parameter.dim() > 1) init::xavier_uniform_(parameter);
   }
+  define(
+      "forward(Tensor src, Tensor tgt, Tensor? src_mask=None, Tensor? tgt_mask=None, "
+      "Tensor? memory_mask=None) -> Tensor",
+      &TransformerImpl::forward);
 }
 
 Tensor TransformerImpl::forward(const TensorAt& given, const Tensor& tgt,

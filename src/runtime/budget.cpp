@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <fstream>
 #include <limits>
 #include <list>
 #include <map>
@@ -21,6 +20,7 @@
 #include "runtime/code_settings.h"
 #include "runtime/compile_step.h"
 #include "runtime/executor.h"
+#include "runtime/memory_pressure.h"
 #include "runtime/walk.h"
 #include "trace/hooks.h"
 #include "trace/record.h"
@@ -172,11 +172,11 @@ void SetNodesLook(ThreadContext& context) {
   context.nodes_look = never ? kNever : std::min(most, kEnough - static_cast<int64_t>(kWindow));
 }
 
-/// Asking how much memory is free takes microseconds, so little memory does not.
 void SetHeldLook(ThreadContext& context) {
-  constexpr int64_t kLittle = 64 << 20;
   int64_t given = config::Get<config::kTrimGraphBytes>();
-  context.held_look = given == 0 ? kNever : given > 0 ? std::min(given / 2, kLittle) : kLittle;
+  context.held_look = given == 0  ? kNever
+                      : given > 0 ? std::min(given / 2, kLittleMemory)
+                                  : kLittleMemory;
 }
 
 // ---- Pending ops
@@ -207,20 +207,11 @@ bool RunPending(ThreadContext& context, int64_t least, const char* trigger) {
 
 // ---- Memory
 
-/// Bytes that pending work may take on the device; kNever: not known.
-int64_t FreeBytes(DeviceEntry& device) {
+/// Bytes that pending work may take on the device.
+int64_t BudgetOf(const DeviceEntry& device) {
   int64_t given = config::Get<config::kTrimGraphBytes>();
-  if (given >= 0) return given == 0 ? kNever : given;
-  lazy::MemoryInfo info = MemoryOf(device);
-  int64_t most = info.limit > 0 ? info.limit : info.total;
-  if (most > 0) return std::max<int64_t>(most - info.in_use, 0);
-  // Not known: backends that do not say how much they have use the memory of the host.
-  std::ifstream file("/proc/meminfo");
-  std::string name, unit;
-  for (int64_t amount; file >> name >> amount; std::getline(file, unit)) {
-    if (name == "MemAvailable:") return amount * 1024;
-  }
-  return kNever;
+  if (given == 0) return kUnknownBytes;
+  return given > 0 ? given : FreeBytes(MemoryOf(device));
 }
 
 /// Planned peaks by key, the latest last.
@@ -343,8 +334,8 @@ void RunParts(DeviceEntry& device, std::span<const Value> roots, int64_t free, i
 
 void CheckMemory(ThreadContext& context, DeviceId id) {
   DeviceEntry& device = EntryOf(id);
-  int64_t free = FreeBytes(device);
-  if (free == kNever) {
+  int64_t free = BudgetOf(device);
+  if (free == kUnknownBytes) {
     context.held_look = kNever;
     return;
   }

@@ -8,6 +8,7 @@
 #include "runtime/backend_calls.h"
 #include "runtime/backend_registry.h"
 #include "runtime/executor.h"
+#include "runtime/memory_pressure.h"
 
 namespace hammock {
 
@@ -89,10 +90,11 @@ std::vector<Lane*> LanesOf(DeviceEntry& device) {
 
 bool RunningMemory::Fits(const DeviceEntry& device, int64_t bytes) const {
   if (bytes == kAll || bytes_ >= kAll) return false;
-  lazy::MemoryInfo info = MemoryOf(device);
-  const int64_t most = info.limit > 0 ? info.limit : info.total;
+  const lazy::MemoryInfo info = MemoryOf(device);
+  const bool of_host = info.limit == 0 && info.total == 0;
+  if (of_host && bytes_ + bytes <= kLittleMemory) return true;
   // Some of `bytes_` is in use already: rather too little runs at once than too much.
-  return most == 0 || bytes <= most - info.in_use - bytes_;
+  return bytes <= FreeBytes(info) - bytes_;
 }
 
 void RunningMemory::Enter(std::unique_lock<std::mutex>& lock, const DeviceEntry& device,

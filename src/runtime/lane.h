@@ -77,7 +77,8 @@ class RunningMemory {
  public:
   /// One of those computations. The constructor waits, in the order of arrival, until `bytes` fit
   /// in addition to the others, or there are none: within the limit, else within the memory that
-  /// the device says it has. Where there is a limit, 0 bytes, which are not known, fit only alone.
+  /// the device says it has, else within what the host has available, if they are not little. Where
+  /// there is a limit, 0 bytes, which are not known, fit only alone.
   /// A computation inside of another is not counted: it would wait for itself. Nor is one of an
   /// asynchronous device, which takes and reuses memory in its own order.
   class Use {

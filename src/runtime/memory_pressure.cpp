@@ -3,7 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
+#include <fstream>
 #include <map>
+#include <string>
 
 #include "base/throw.h"
 #include "hammock/metric.h"
@@ -25,6 +28,19 @@ constinit const metrics::DeclaredMetric kDerivedBytesDropped({
     .kind = metrics::Kind::kBytes,
     .doc = "Packed weights and other derived data, dropped under memory pressure.",
 });
+
+constexpr int64_t kNotSet = -1;
+std::atomic<int64_t> host_memory_for_testing{kNotSet};
+
+int64_t AvailableOnHost() {
+  if (int64_t set = host_memory_for_testing; set != kNotSet) return set;
+  std::ifstream file("/proc/meminfo");
+  std::string name, unit;
+  for (int64_t amount; file >> name >> amount; std::getline(file, unit)) {
+    if (name == "MemAvailable:") return amount * 1024;
+  }
+  return kUnknownBytes;
+}
 
 struct LiveValue {
   int64_t bytes = 0;
@@ -69,6 +85,18 @@ DeviceEntry& RealDevice(const char* what, const Device& device) {
 }
 
 }  // namespace
+
+int64_t FreeBytes(const lazy::MemoryInfo& info) {
+  const int64_t most = info.limit > 0 ? info.limit : info.total;
+  if (most > 0) return std::max<int64_t>(most - info.in_use, 0);
+  const int64_t available = AvailableOnHost();
+  if (available == kUnknownBytes) return kUnknownBytes;
+  return available + std::max<int64_t>(info.reserved - info.in_use, 0);  // the device's cache
+}
+
+void SetHostMemoryForTesting(std::optional<int64_t> bytes) {
+  host_memory_for_testing = bytes.value_or(kNotSet);
+}
 
 bool FreeMemoryOf(DeviceEntry& device) {
   metrics::Get<kMemoryPressure>().Add();

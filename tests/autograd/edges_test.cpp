@@ -149,10 +149,10 @@ TEST(GradientEdges, NanStaysWhereItIsUsed) {
 
 TEST(GradientEdges, PaddingHasNoGradient) {
   Tensor index = tensor({{0, 2}, {2, 1}});
-  for (const char* device : {"cpu", "reference"}) {
+  for (const Device& device : {Device("cpu"), Device("reference"), Device()}) {
     for (int64_t padding : {2, -1}) {
       Tensor weight = rand({3, 2}, f32, device).requires_grad_();
-      Tensor rows = embedding(index.to(Device(device)), weight, padding);
+      Tensor rows = embedding(index.to(device), weight, padding);
       EXPECT_TENSOR(rows[0][1], Type(f32, {2}), weight[2].detach().to(f64).to_vector<double>());
       sum(rows * 2).backward();
       EXPECT_TENSOR(weight.grad(), Type(f32, {3, 2}), {2, 2, 2, 2, 0, 0});

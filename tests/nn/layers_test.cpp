@@ -6,6 +6,7 @@
 
 #include "hammock/hammock.h"
 #include "hammock/nn.h"
+#include "nn/lowered_case.h"
 #include "nn/named_cases.h"
 #include "nn/pytorch_values.h"
 #include "support/tensor_matchers.h"
@@ -215,6 +216,19 @@ Cases Layers() {
   };
 }
 
+Tensors InputsOf(const std::string& name, const Json& expected) {
+  Tensors inputs;
+  for (size_t i = 0; i < expected["inputs"].size(); ++i) {
+    Dims sizes = DimsOf(expected["inputs"][i]);
+    if (name.starts_with("embedding")) {
+      inputs.push_back(reshape(arange(6) * 2 % 5, sizes));
+    } else {
+      inputs.push_back(Values(sizes, 100 + static_cast<int64_t>(i), 2));
+    }
+  }
+  return inputs;
+}
+
 TEST(Layers, HavePyTorchsKeysAndGiveItsValues) {
   auto layers = ByName(Layers());
   for (const auto& [name, expected] : Expected()["layers"].items()) {
@@ -228,15 +242,7 @@ TEST(Layers, HavePyTorchsKeysAndGiveItsValues) {
     }
     EXPECT_EQ(keys, expected["keys"]);
     Fill(*test.module);
-    Tensors inputs;
-    for (size_t i = 0; i < expected["inputs"].size(); ++i) {
-      Dims sizes = DimsOf(expected["inputs"][i]);
-      if (name.starts_with("embedding")) {
-        inputs.push_back(reshape(arange(6) * 2 % 5, sizes));
-      } else {
-        inputs.push_back(Values(sizes, 100 + static_cast<int64_t>(i), 2));
-      }
-    }
+    Tensors inputs = InputsOf(name, expected);
     Tensors outputs = test.run(inputs);
     ASSERT_EQ(outputs.size(), expected["outputs"].size());
     for (size_t i = 0; i < outputs.size(); ++i) {
@@ -258,6 +264,21 @@ TEST(Layers, HavePyTorchsKeysAndGiveItsValues) {
     }
   }
   EXPECT_EQ(layers.size(), Expected()["layers"].size());
+}
+
+TEST(Layers, GiveTheSameWhenTheyAreLowered) {
+  auto layers = ByName(Layers());
+  for (const auto& [name, expected] : Expected()["layers"].items()) {
+    SCOPED_TRACE(name);
+    Case test = layers[name]();
+    test.module->to(DType::kF64);
+    Fill(*test.module);
+    const Tensors inputs = InputsOf(name, expected);
+    ExpectSameByNameWhenLowered(test, inputs);
+    // Results of an LSTM are a tuple in a tuple, those of modules of any class are not.
+    if (test.module->class_name() == "LSTM") continue;
+    ExpectSameByHandleWhenLowered(test, inputs);
+  }
 }
 
 TEST(Layers, WithoutParametersGivePyTorchsValues) {

@@ -208,7 +208,7 @@ Rows WithParameters() {
 
 Rows Others() {
   const std::string later =
-      "No: a layer says its sizes; `register_parameter(name, None)` leaves a value for later";
+      "No: a layer says its sizes; `register_parameter(name, std::nullopt)` leaves a value for later";
   Rows rows = {
       INSTEAD(Buffer, "`Buffer` (`hammock/parameter.h`), of `register_buffer`"),
       INSTEAD(Container, "`Module`; PyTorch's is deprecated"),

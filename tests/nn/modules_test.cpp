@@ -10,6 +10,7 @@
 
 #include "hammock/hammock.h"
 #include "hammock/nn.h"
+#include "nn/lowered_case.h"
 #include "nn/named_cases.h"
 #include "nn/pytorch_values.h"
 #include "support/tensor_matchers.h"
@@ -32,15 +33,19 @@ Case Pair(Loss layer) {
   return {nullptr, [=](const Tensors& in) { return Tensors{layer(in[0], in[1])}; }};
 }
 
+Tensors InputsOf(const Json& expected, int64_t seed) {
+  Tensors inputs;
+  for (const Json& sizes : expected["inputs"]) inputs.push_back(Values(DimsOf(sizes), seed++, 2));
+  return inputs;
+}
+
 void ExpectCase(const Case& test, const Json& expected, int64_t seed) {
   if (test.module) {
     test.module->to(DType::kF64);
     Fill(*test.module);
   }
-  Tensors inputs;
-  for (const Json& sizes : expected["inputs"]) {
-    inputs.push_back(Values(DimsOf(sizes), seed++, 2).requires_grad_());
-  }
+  Tensors inputs = InputsOf(expected, seed);
+  for (Tensor& input : inputs) input.requires_grad_();
   Tensors outputs = test.run(inputs);
   ASSERT_EQ(outputs.size(), expected["outputs"].size());
   Tensor loss;
@@ -328,6 +333,31 @@ TEST(Modules, GivePyTorchsKeysValuesAndGradients) {
   ExpectAll("modules", {WithState(), WithoutState()}, 100);
 }
 
+/// Packed sequences are no arguments of a module of any class, and `log_prob` is not `forward`.
+bool CallsForwardOfTensors(const std::string& name) {
+  return !name.starts_with("packed") && name != "AdaptiveLogSoftmaxWithLoss";
+}
+
+void ExpectAllSameWhenLowered(const char* section, const std::vector<Cases>& parts, int64_t seed) {
+  for (const Cases& part : parts) {
+    for (const NamedCase& each : part) {
+      if (!CallsForwardOfTensors(each.name)) continue;
+      SCOPED_TRACE(each.name);
+      Case test = each.make();
+      test.module->to(DType::kF64);
+      Fill(*test.module);
+      const Tensors inputs = InputsOf(Expected()[section][each.name], seed);
+      ExpectSameByNameWhenLowered(test, inputs);
+      ExpectSameByHandleWhenLowered(test, inputs);
+    }
+  }
+}
+
+TEST(Modules, GiveTheSameWhenTheyAreLowered) {
+  ExpectAllSameWhenLowered("unary", {Activations(), Lines(), Images(), Volumes()}, 7);
+  ExpectAllSameWhenLowered("modules", {WithState()}, 100);
+}
+
 TEST(Dropout, OfChannelsDropsThemWhole) {
   manual_seed(1);
   Tensor x = ones({64, 16, 5});
@@ -482,6 +512,17 @@ TEST(Parametrizations, TrainTraceAndClone) {
   EXPECT_NE(twin->parameters()[0].id(), net->parameters()[0].id());
   net->trace("forward", {x});
   EXPECT_TENSOR_EQ(net(x).detach(), after);
+}
+
+TEST(Parametrizations, OfATracedModuleAreComputedByItsGraphAlone) {
+  Linear layer = spectral_norm(Linear(8, 8));
+  Fill(*layer);
+  Tensor x = randn({4, 8});
+  Linear twin = clone(layer);
+  twin->trace("forward", {x});
+  for (int i = 0; i < 3; ++i) {  // each call goes on from the direction that the last one has found
+    EXPECT_TENSOR_NEAR(twin->run_method("forward", {x}).ToTensor(), layer(x));
+  }
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 
 #include "hammock/config.h"
 #include "hammock/custom_call.h"
+#include "runtime/memory_pressure.h"
 #include "runtime/runtime.h"
 #include "support/host_backend.h"
 #include "support/in_parallel.h"
@@ -221,7 +222,7 @@ TEST_P(OnDevices, StepsThatDoNotFitTogetherRunOneAfterAnother) {
   SetMemoryLimit(device, 0);
 }
 
-/// Runs several computations at once, on a device that says how much memory it has.
+/// Runs several computations at once, in memory of its own or, where `total` is 0, of the host.
 class MeasuredBackend : public HostBackend {
  public:
   using HostBackend::HostBackend;
@@ -231,41 +232,68 @@ class MeasuredBackend : public HostBackend {
     for (const auto& instance : instances) instance->run_bytes = run_bytes;
     return HostBackend::Compile(std::move(instances));
   }
-  lazy::MemoryInfo GetMemoryInfo(const lazy::BackendDevice&) const override {
-    return {.in_use = 1000, .total = 2000};
-  }
+  lazy::MemoryInfo GetMemoryInfo(const lazy::BackendDevice&) const override { return memory; }
   int64_t run_bytes = 0;
+  lazy::MemoryInfo memory;
+};
+
+/// The most steps of four threads that run at once; waits for `expected` of them to do so.
+int MostAtOnce(MeasuredBackend& backend, const std::string& name, int expected) {
+  std::atomic<int> running{0}, most{0};
+  backend.before_execute = [&](const lazy::Computation&) {
+    const int now = ++running;
+    for (int seen = most; seen < now && !most.compare_exchange_weak(seen, now);) {
+    }
+    auto end = std::chrono::steady_clock::now() + (most < expected ? 2s : 2ms);
+    while (std::chrono::steady_clock::now() < end && (expected == 1 || most < expected)) {
+      std::this_thread::sleep_for(1ms);
+    }
+    --running;
+  };
+  Registered registered(backend);
+  InParallel(4, [&](int i) {
+    for (int round = 0; round < 3; ++round) {
+      Tensor x = full({3}, static_cast<float>(i), f32, name) + 1.0f;
+      ASSERT_EQ(x[1].item<float>(), static_cast<float>(i + 1));
+    }
+  });
+  return most;
+}
+
+struct AtOnce {
+  int64_t run_bytes;
+  int steps;
 };
 
 TEST_F(Lanes, WithoutALimitStepsFitIntoTheMemoryOfTheDevice) {
-  struct Case {
-    int64_t run_bytes;
-    int at_once;
-  };
-  for (auto [run_bytes, at_once] : {Case{600, 1}, {1500, 1}, {400, 2}, {200, 4}, {0, 4}}) {
+  for (auto [run_bytes, steps] : {AtOnce{600, 1}, {1500, 1}, {400, 2}, {200, 4}, {0, 4}}) {
     const std::string name = "measured" + std::to_string(run_bytes);
     MeasuredBackend backend(name);
     backend.run_bytes = run_bytes;
-    std::atomic<int> running{0}, most{0};
-    backend.before_execute = [&](const lazy::Computation&) {
-      const int now = ++running;
-      for (int seen = most; seen < now && !most.compare_exchange_weak(seen, now);) {
-      }
-      auto end = std::chrono::steady_clock::now() + (most < at_once ? 2s : 2ms);
-      while (std::chrono::steady_clock::now() < end && (at_once == 1 || most < at_once)) {
-        std::this_thread::sleep_for(1ms);
-      }
-      --running;
-    };
-    Registered registered(backend);
-    InParallel(4, [&](int i) {
-      for (int round = 0; round < 3; ++round) {
-        Tensor x = full({3}, static_cast<float>(i), f32, name) + 1.0f;
-        ASSERT_EQ(x[1].item<float>(), static_cast<float>(i + 1));
-      }
-    });
-    EXPECT_EQ(most, at_once) << run_bytes;
+    backend.memory = {.in_use = 1000, .total = 2000};
+    EXPECT_EQ(MostAtOnce(backend, name, steps), steps) << run_bytes;
   }
+}
+
+TEST_F(Lanes, OnTheHostStepsFitIntoWhatItHasAvailable) {
+  constexpr int64_t kMegabyte = 1 << 20;
+  struct HostMemory {
+    explicit HostMemory(int64_t bytes) { SetHostMemoryForTesting(bytes); }
+    ~HostMemory() { SetHostMemoryForTesting(std::nullopt); }
+  };
+  const HostMemory available(700 * kMegabyte);
+  // The device has cached 300 MB. Alone a step may take more than there is.
+  for (auto [megabytes, steps] : {AtOnce{600, 1}, {1500, 1}, {400, 2}, {200, 4}, {0, 4}}) {
+    const std::string name = "hosted" + std::to_string(megabytes);
+    MeasuredBackend backend(name);
+    backend.run_bytes = megabytes * kMegabyte;
+    backend.memory = {.in_use = 50 * kMegabyte, .reserved = 350 * kMegabyte};
+    EXPECT_EQ(MostAtOnce(backend, name, steps), steps) << megabytes;
+  }
+  const HostMemory nothing(0);
+  MeasuredBackend little("little");
+  little.run_bytes = 10 * kMegabyte;
+  EXPECT_EQ(MostAtOnce(little, "little", 4), 4) << "the host is not asked";
 }
 
 // ---- Compilation
