@@ -234,6 +234,27 @@ def learned(folder):
         write(folder, "learned_" + name, made, {"x": data[::9] * np.float32(1.01)})
 
 
+def grouped(folder):
+    """GroupQueryAttention with what newer exporters add to it."""
+    caches = [floats(16, 8), floats(16, 8)]
+
+    def case(name, batch=1, length=3, total=3, past=None, positions=None, bias=None, sink=None, **attributes):
+        buffers = [floats(batch, 2, past, 16) if past else None for _ in range(2)]
+        rotary = caches if "do_rotary" in attributes else [None, None]
+        node_case(folder, f"grouped_{name}", "GroupQueryAttention",
+                  [floats(batch, length, 64), floats(batch, length, 32), floats(batch, length, 32), *buffers,
+                   np.full(batch, total - 1, np.int32), np.array(total, np.int32), *rotary, positions, bias, sink],
+                  outputs=3, constants=[6], num_heads=4, kv_num_heads=2, **attributes)
+
+    case("smooth", smooth_softmax=1)
+    case("sink", sink=floats(4))
+    case("sink_window", length=4, total=4, sink=floats(4), softcap=2.0, local_window_size=2)
+    case("bias", bias=floats(1, 1, 3, 3), softcap=2.0)
+    case("bias_token", batch=2, length=1, total=6, past=5, bias=floats(2, 4, 1, 6))
+    case("positions", batch=2, do_rotary=1, positions=np.array([[3, 1, 2], [5, 6, 7]], np.int64))
+    case("positions_token", batch=2, length=1, total=6, past=5, do_rotary=1, positions=np.array([[7], [2]], np.int64))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=pathlib.Path)
@@ -242,6 +263,7 @@ def main():
     attention(folder)
     quantized(folder)
     learned(folder)
+    grouped(folder)
     print(f"{len(list(folder.iterdir()))} cases of onnxruntime {onnxruntime.__version__}")
 
 

@@ -36,10 +36,15 @@ struct Operator {
   Values (*run)(Call&);
   Needs needs = Needs::kNothing;
   const char* domain = "";
+  /// Inputs in order, then attributes: "x y !z rest*; a b=0". A node with another one, with `z` or
+  /// with another `b` is refused when it is loaded. Null: the version says what there is.
+  const char* takes = nullptr;
 };
 
 /// Null if there is none.
 const Operator* FindOperator(std::string_view domain, std::string_view name, int64_t opset);
+/// An input or attribute of the node that the operator does not take; empty if there is none.
+std::string RefusedPart(const Operator& op, const format::Node& node);
 /// All rows, by domain and name.
 std::vector<const Operator*> AllOperators();
 

@@ -19,6 +19,10 @@ bool IsOne(const format::Node& node, std::string_view name) {
   return !found || found->f == 1;
 }
 
+bool HasInput(const format::Node& node, size_t i) {
+  return i < node.inputs.size() && !node.inputs[i].empty();
+}
+
 /// Dims come from the file unchecked, so they are not multiplied.
 bool IsNumber(const format::Tensor& tensor) {
   return tensor.dims.empty() || (tensor.dims.size() == 1 && tensor.dims[0] == 1);
@@ -27,11 +31,13 @@ bool IsNumber(const format::Tensor& tensor) {
 class Folder {
  public:
   explicit Folder(format::Graph& graph) : graph_(graph) {
-    for (const format::Tensor& tensor : graph.initializers) constants_[tensor.name] = &tensor;
+    for (const format::ValueInfo& input : graph.inputs) elements_[input.name] = input.type.element;
+    for (const format::Tensor& tensor : graph.initializers) AddConstant(tensor.name, tensor);
     for (const format::Node& node : graph.nodes) {
       if (!node.domain.empty() || node.outputs.size() != 1) continue;
       const format::Attribute* value = node.op == "Constant" ? Find(node, "value") : nullptr;
-      if (value && value->tensors.size() == 1) constants_[node.outputs[0]] = &value->tensors[0];
+      if (value && value->tensors.size() == 1) AddConstant(node.outputs[0], value->tensors[0]);
+      if (node.op == "QuantizeLinear") elements_[node.outputs[0]] = ElementOfResult(node);
       if (node.op == "DequantizeLinear") dequantized_[node.outputs[0]] = &node;
     }
   }
@@ -43,15 +49,35 @@ class Folder {
   }
 
  private:
+  void AddConstant(const std::string& name, const format::Tensor& tensor) {
+    constants_[name] = &tensor;
+    elements_[name] = tensor.element;
+  }
+
+  /// Of QuantizeLinear: that of its zero point, where it has one.
+  int32_t ElementOfResult(const format::Node& node) const {
+    if (HasInput(node, 2)) return ElementOf(node.inputs[2]);
+    auto element = static_cast<int32_t>(IntOf(node, "output_dtype", format::kUndefined));
+    return element == format::kUndefined ? format::kUint8 : element;
+  }
+
+  /// kUndefined where it is not known.
+  int32_t ElementOf(const std::string& name) const {
+    auto found = elements_.find(name);
+    return found == elements_.end() ? format::kUndefined : found->second;
+  }
+
   /// Whether an input was dequantised from bytes, by one scale or by one for each slice of `axis`;
   /// -1: by one.
   bool IsQuantized(const std::string& input, int64_t axis) const {
     auto found = dequantized_.find(input);
-    if (found == dequantized_.end() || found->second->inputs.size() != 3) return false;
+    if (found == dequantized_.end() || found->second->inputs.size() < 2) return false;
     const format::Node& node = *found->second;
-    auto scale = constants_.find(node.inputs[1]), zero = constants_.find(node.inputs[2]);
+    const bool centred = !HasInput(node, 2);  // the zero point is 0
+    auto scale = constants_.find(node.inputs[1]);
+    auto zero = centred ? scale : constants_.find(node.inputs[2]);
     if (scale == constants_.end() || zero == constants_.end()) return false;
-    const int32_t element = zero->second->element;
+    const int32_t element = ElementOf(node.inputs[centred ? 0 : 2]);
     if (element != format::kInt8 && element != format::kUint8) return false;
     if (scale->second->element != format::kFloat || Find(node, "output_dtype")) return false;
     if (IntOf(node, "block_size", 0) != 0) return false;
@@ -83,6 +109,7 @@ class Folder {
     for (const std::string& input : {node.inputs[0], node.inputs[1]}) {
       const format::Node& from = *dequantized_.at(input);
       inputs.insert(inputs.end(), from.inputs.begin(), from.inputs.end());
+      if (from.inputs.size() == 2) inputs.emplace_back();
     }
     inputs.insert(inputs.end(), node.inputs.begin() + 2, node.inputs.end());
     node.inputs = std::move(inputs);
@@ -91,6 +118,7 @@ class Folder {
 
   format::Graph& graph_;
   std::unordered_map<std::string, const format::Tensor*> constants_;
+  std::unordered_map<std::string, int32_t> elements_;
   std::unordered_map<std::string, const format::Node*> dequantized_;
 };
 

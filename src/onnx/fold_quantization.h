@@ -10,8 +10,9 @@ namespace hammock::onnx {
 inline constexpr const char* kDequantizedDomain = "hammock.dequantized";
 
 /// DequantizeLinear -> Conv, Gemm or MatMul, as quantizers write them for runtimes to recognise,
-/// becomes one node that sums integers exactly and scales the sums. Scales and zero points have to
-/// be constants: one for a tensor, or one for each channel of a result that a weight makes.
+/// becomes one node that sums integers exactly and scales the sums. Scales and zero points, where
+/// there are any, have to be constants: one for a tensor, or one for each channel of a result that
+/// a weight makes.
 /// DequantizeLinear nodes stay, for others that read them.
 void FoldQuantization(format::Graph& graph);
 

@@ -555,9 +555,12 @@ class Checker {
             function->inputs.size(), function->outputs.size());
     }
     const int64_t opset = program_.OpsetOf(node.domain, inside ? &inside->opsets : nullptr);
-    if (FindOperator(node.domain, node.op, opset)) return;
-    std::string name = fmt::format("{}{}{} (opset {})", node.domain, node.domain.empty() ? "" : ".",
-                                   node.op, opset);
+    const Operator* op = FindOperator(node.domain, node.op, opset);
+    const std::string part = op ? RefusedPart(*op, node) : "";
+    if (op && part.empty()) return;
+    std::string name =
+        fmt::format("{}{}{}{}{} (opset {})", node.domain, node.domain.empty() ? "" : ".", node.op,
+                    part.empty() ? "" : " with ", part, opset);
     std::string& nodes = missing_[name];
     nodes += (nodes.empty() ? "" : ", ") + NameOf(node);
   }

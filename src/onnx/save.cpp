@@ -37,9 +37,15 @@ format::ValueInfo InfoOf(const Graph& graph, GraphValue value, const std::string
 void CheckWritable(const Graph& graph, std::span<const DeclaredValue> declared,
                    std::span<const GraphValue> values, const char* what) {
   for (const DeclaredValue& value : declared) {
-    if (value.dtype) continue;
-    Throw<NotSupported>(ErrorCode::kNotSupported, "onnx: save: the {} '{}' is no tensor of numbers",
-                        what, value.name);
+    if (!value.dtype) {
+      Throw<NotSupported>(ErrorCode::kNotSupported,
+                          "onnx: save: the {} '{}' is no tensor of numbers", what, value.name);
+    }
+    if (value.element == NameOfElement(ElementOfDType(*value.dtype))) continue;
+    Throw<NotSupported>(ErrorCode::kNotSupported,
+                        "onnx: save: the {} '{}' has elements of {}, which the graph holds as codes"
+                        " in {}",
+                        what, value.name, value.element, NameOf(*value.dtype));
   }
   for (GraphValue value : values) {
     if (!IsComplex(graph.TypeOf(value).dtype())) continue;

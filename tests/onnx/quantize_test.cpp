@@ -106,6 +106,36 @@ TEST(OnnxFoldQuantization, OnlyConstantScalesOfATensorOrOfOutputChannels) {
   EXPECT_EQ(domain_of(other_zeros), "");
 }
 
+TEST(OnnxFoldQuantization, WithoutAZeroPointTheTypeOfTheCodesDecides) {
+  auto domain_of = [](format::Graph graph) {
+    FoldQuantization(graph);
+    return graph.nodes[3].domain;
+  };
+  format::Graph symmetric = ConvolutionBetweenFloats();
+  symmetric.nodes[0].inputs.resize(2);  // u8 is what QuantizeLinear makes
+  symmetric.nodes[1].inputs.resize(2);
+  symmetric.nodes[2].inputs[2] = "";
+  EXPECT_EQ(domain_of(symmetric), kDequantizedDomain);
+  format::Graph wide = symmetric;
+  wide.nodes[0].attributes.push_back(IntAttribute("output_dtype", format::kInt16));
+  EXPECT_EQ(domain_of(wide), "");
+  format::Graph unknown = symmetric;
+  unknown.nodes[0].op = "Identity";
+  EXPECT_EQ(domain_of(unknown), "");
+}
+
+TEST_F(OnnxQuantized, WeightsWithoutAZeroPointAreOfIntegers) {
+  format::Graph graph = ConvolutionBetweenFloats();  // whose weight has zeros as zero points
+  Tensor x = sin(arange(50, f32) * 0.3).reshape({1, 2, 5, 5});
+  auto run = [&](ModulePtr module) { return module->run_method("forward", {x}).ToTensor(); };
+  Tensor expected = run(Load(ModelOf(graph)));
+  graph.nodes[2].inputs.resize(2);
+  ModulePtr module = Load(ModelOf(graph));
+  EXPECT_TRUE(run(module).host().SameBits(expected.host()));
+  trace(*module);
+  EXPECT_TRUE(HasOp(*module, "int_convolution"));
+}
+
 TEST_F(OnnxQuantized, MatmulsOfDequantisedVectorsHaveNoDims) {
   format::Graph graph;
   graph.inputs.push_back(Info("a", format::kUint8, {{3, ""}}));

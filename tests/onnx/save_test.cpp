@@ -299,6 +299,29 @@ TEST_F(OnnxSave, InputsThatAreNoTensorsAreRefused) {
   EXPECT_ERROR(save(*module, path_), NotSupported, "the input 'text' is no tensor of numbers");
 }
 
+/// A graph has codes in bytes where the file has 8-bit floats or integers of 4 bits.
+TEST_F(OnnxSave, InputsAndOutputsOfNarrowElementsAreRefused) {
+  for (int32_t element : {format::kFloat8E4M3FN, format::kInt4}) {
+    format::Graph graph;
+    graph.inputs = {Info("x", format::kFloat, {{2, ""}})};
+    graph.outputs = {Info("codes", element, {{2, ""}})};
+    graph.nodes = {Node("Cast", {"x"}, {"codes"}, {IntAttribute("to", element)})};
+    ModulePtr module = Load(ModelOf(graph));
+    trace(*module);
+    EXPECT_ERROR(
+        save(*module, path_, 21), NotSupported,
+        fmt::format("the output 'codes' has elements of {}, which the graph holds as codes",
+                    NameOfElement(element)));
+    std::swap(graph.inputs, graph.outputs);
+    graph.inputs[0].name = "x";
+    graph.outputs[0].name = "y";
+    graph.nodes = {Node("Cast", {"x"}, {"y"}, {IntAttribute("to", format::kFloat)})};
+    module = Load(ModelOf(graph));
+    trace(*module);
+    EXPECT_ERROR(save(*module, path_, 21), NotSupported, "the input 'x' has elements of");
+  }
+}
+
 TEST_F(OnnxSave, LoopsAndBranches) {
   Tensor x = tensor({1.0, 2.0, 3.0, 4.0}).reshape({2, 2}), h = tensor({0.5, -0.5});
   ExpectSame(

@@ -170,7 +170,7 @@ int Bench(const BenchOptions& options) {
   std::vector<std::string> names = options.devices;
   if (names.empty()) names.push_back(Device().to_string());
   Model model = LoadModel(options.model, IsOnnx(options.model) ? Needs::kForward : Needs::kGraph,
-                          ParseDims(options.dims));
+                          options.onnx);
   config::Override code("cpu.wait_for_code", "true");
   std::vector<Result> results;
   for (const std::string& name : names) {

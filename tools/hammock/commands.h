@@ -10,9 +10,16 @@ namespace hammock::tool {
 
 inline constexpr int kFoundRecompiles = 3;
 
+/// What an ONNX file leaves open.
+struct OnnxOptions {
+  std::vector<std::string> dims;   ///< "NAME=SIZE" of symbolic dims
+  std::vector<std::string> fixed;  ///< "NAME=VALUE" of inputs: a number or a file
+};
+
 struct CompileOptions {
   std::string model, output;
-  std::vector<std::string> dims;  ///< "NAME=SIZE" of an ONNX file's symbolic dims
+  std::vector<std::string> inputs;  ///< all sizes are fixed as theirs, where there are any
+  OnnxOptions onnx;
 };
 int Compile(const CompileOptions& options);
 
@@ -54,7 +61,7 @@ int Config(const ConfigOptions& options);
 struct RunOptions {
   std::string model;
   std::vector<std::string> inputs;  ///< "x.npy", "1=x.npy" or "name=x.npy"
-  std::vector<std::string> dims;
+  OnnxOptions onnx;
   std::string device;
   std::string output;
   int seed = 0;
@@ -66,7 +73,7 @@ int Run(const RunOptions& options);
 struct BenchOptions {
   std::string model;
   std::vector<std::string> inputs;
-  std::vector<std::string> dims;
+  OnnxOptions onnx;
   std::vector<std::string> devices;
   int runs = 0;  ///< 0: as many as fit into a second
   bool json = false;
@@ -75,7 +82,7 @@ int Bench(const BenchOptions& options);
 
 struct DumpOptions {
   std::string model;
-  std::vector<std::string> dims;
+  OnnxOptions onnx;
   std::string device;
   std::string what = "passes";
   std::string pass;  ///< only this one

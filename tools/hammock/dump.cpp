@@ -59,7 +59,7 @@ int Dump(const DumpOptions& options) {
   Device device = options.device.empty() ? Device() : Device(options.device);
   const bool as_given = options.what == "graph" || options.what == "dot";
   const Needs needs = as_given ? Needs::kGraph : Needs::kSizedGraph;
-  Graph graph = LoadModel(options.model, needs, ParseDims(options.dims)).graph;
+  Graph graph = LoadModel(options.model, needs, options.onnx).graph;
   if (options.what == "graph") {
     std::cout << ToText(graph, {.locations = true});
   } else if (options.what == "dot") {

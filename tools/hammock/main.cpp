@@ -32,8 +32,11 @@ void AddJson(CLI::App* command, Options& options) {
   command->add_flag("--json", options.json, "Print JSON, for scripts");
 }
 
-void AddDims(CLI::App* command, std::vector<std::string>& dims) {
-  command->add_option("--dim", dims, "NAME=SIZE of a symbolic dim of an ONNX file");
+void AddOnnx(CLI::App* command, OnnxOptions& options) {
+  command->add_option("--dim", options.dims, "NAME=SIZE of a symbolic dim of an ONNX file");
+  command->add_option("--fix", options.fixed,
+                      "NAME=VALUE of an input of an ONNX file, which is then none: a number or a "
+                      "file");
 }
 
 void AddDevice(CLI::App* command, std::string& device) {
@@ -92,7 +95,7 @@ void AddLooking(CLI::App& app, AllOptions& all, int& result) {
       ->check(CLI::IsMember({"graph", "dot", "passes", "loops", "llvm", "assembly"}))
       ->capture_default_str();
   dump->add_option("--pass", all.dump.pass, "Of `passes`, only this one");
-  AddDims(dump, all.dump.dims);
+  AddOnnx(dump, all.dump.onnx);
   AddDevice(dump, all.dump.device);
 }
 
@@ -107,7 +110,7 @@ void AddRunning(CLI::App& app, AllOptions& all, int& result) {
       ->capture_default_str();
   run->add_option("-o,--output", all.run.output,
                   "FILE.npy (FILE.0.npy, ... for several outputs) or FILE.safetensors");
-  AddDims(run, all.run.dims);
+  AddOnnx(run, all.run.onnx);
   AddDevice(run, all.run.device);
   AddJson(run, all.run);
 
@@ -116,7 +119,7 @@ void AddRunning(CLI::App& app, AllOptions& all, int& result) {
   bench->add_option("MODEL", all.bench.model)->required();
   bench->add_option("-d,--device", all.bench.devices, "One or several devices");
   bench->add_option("-i,--input", all.bench.inputs, "As for `run`; the others are made up");
-  AddDims(bench, all.bench.dims);
+  AddOnnx(bench, all.bench.onnx);
   bench->add_option("-n,--runs", all.bench.runs, "How often; 0: about a second")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
@@ -228,7 +231,10 @@ void AddArchives(CLI::App& app, AllOptions& all, int& result) {
                           all.compile, Compile, result);
   compile->add_option("MODEL", all.compile.model)->required();
   compile->add_option("-o,--output", all.compile.output, "The archive to write")->required();
-  AddDims(compile, all.compile.dims);
+  compile->add_option(
+      "-i,--input", all.compile.inputs,
+      "As for `run`, of an ONNX file: all its sizes are fixed as those of the inputs");
+  AddOnnx(compile, all.compile.onnx);
   compile->add_option("--backend", backend, "What to compile for")
       ->check(CLI::IsMember({"cpu"}))
       ->capture_default_str();

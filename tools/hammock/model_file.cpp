@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <cstring>
@@ -70,8 +71,52 @@ void TraceFree(const std::string& path, Module& module, const DimSizes& dims) {
   if (IsOnnx(path)) onnx::trace(module, {.dims = dims});
 }
 
-ModulePtr LoadModule(const std::string& path) {
-  if (IsOnnx(path)) return onnx::load(path);
+namespace {
+
+HostTensor ReadTensor(const std::string& path) {
+  return std::filesystem::path(path).extension() == ".pb" ? onnx::read_tensor(path)
+                                                          : io::ReadNpy(path);
+}
+
+/// A number for each element of an input, of size 1 where the file leaves it open, or a file.
+HostTensor FixedValue(const onnx::DeclaredValue& input, const std::string& text) {
+  const char* end = text.data() + text.size();
+  int64_t whole = 0;
+  double number = 0;
+  bool is_whole = std::from_chars(text.data(), end, whole).ptr == end;
+  if (!is_whole && std::from_chars(text.data(), end, number).ptr != end) return ReadTensor(text);
+  if (!input.dtype) Fail(fmt::format("--fix {}: it is no tensor of numbers", input.name));
+  Dims sizes;
+  for (const onnx::DeclaredDim& dim : input.dims) sizes.push_back(dim.size.value_or(1));
+  HostTensor tensor(Shape(*input.dtype, sizes));
+  for (int64_t i = 0; i < tensor.numel(); ++i) {
+    tensor.set(i, (is_whole ? Scalar(whole) : Scalar(number)).To(*input.dtype));
+  }
+  return tensor;
+}
+
+ModulePtr LoadOnnx(const std::string& path, const std::vector<std::string>& fixed) {
+  ModulePtr module = onnx::load(path);
+  if (fixed.empty()) return module;
+  onnx::LoadOptions options;
+  const std::vector<onnx::DeclaredValue> inputs = onnx::inputs(*module);
+  for (const std::string& text : fixed) {
+    auto named = std::ranges::find_if(
+        inputs, [&](const auto& input) { return text.starts_with(input.name + "="); });
+    if (named == inputs.end()) {
+      std::string all;
+      for (const auto& input : inputs) all += (all.empty() ? "" : ", ") + input.name;
+      Fail(fmt::format("--fix {}: it must be INPUT=VALUE; the inputs are: {}", text, all));
+    }
+    options.fixed[named->name] = FixedValue(*named, text.substr(named->name.size() + 1));
+  }
+  return onnx::load(path, options);
+}
+
+}  // namespace
+
+ModulePtr LoadModule(const std::string& path, const std::vector<std::string>& fixed) {
+  if (IsOnnx(path)) return LoadOnnx(path, fixed);
   std::string text = ReadFile(path);
   if (text.starts_with("HAMMOCKA")) return load_module(path);
   try {
@@ -114,9 +159,11 @@ void DeclareArguments(Model& model, const DimSizes& dims) {
 
 }  // namespace
 
-Model LoadModel(const std::string& path, Needs needs, const DimSizes& dims) {
+Model LoadModel(const std::string& path, Needs needs, const OnnxOptions& options) {
+  const DimSizes dims = ParseDims(options.dims);
   Model model;
-  model.module = LoadModule(path);
+  model.module = LoadModule(path, options.fixed);
+  for (const auto& output : onnx::outputs(*model.module)) model.results.push_back(output.name);
   if (IsOnnx(path) && needs == Needs::kForward) {
     DeclareArguments(model, dims);
     return model;
@@ -149,11 +196,15 @@ Model LoadModel(const std::string& path, Needs needs, const DimSizes& dims) {
   return model;
 }
 
-std::vector<Tensor> Model::operator()(const std::vector<Tensor>& inputs) const {
+Any Model::Call(const std::vector<Tensor>& inputs) const {
   NoGradGuard no_grad;
   std::vector<Any> args(inputs.begin(), inputs.end());
   if (!argument_form.empty()) args = UnpackTensors(argument_form, inputs).ToList();
-  return PackTensors(module->run_method("forward", args)).tensors;
+  return module->run_method("forward", args);
+}
+
+std::vector<Tensor> Model::operator()(const std::vector<Tensor>& inputs) const {
+  return PackTensors(Call(inputs)).tensors;
 }
 
 namespace {
@@ -191,8 +242,11 @@ void CheckType(const Model& model, size_t i, const HostTensor& tensor, const std
                    model.names[i], type.to_string()));
 }
 
-/// "name=file" where the part before "=" is no path.
-std::pair<std::string, std::string> SplitInput(const std::string& text) {
+/// "name=file" where the part before "=" is a name of the model, or no path.
+std::pair<std::string, std::string> SplitInput(const Model& model, const std::string& text) {
+  for (const std::string& name : model.names) {
+    if (text.starts_with(name + "=")) return {name, text.substr(name.size() + 1)};
+  }
   size_t equals = text.find('=');
   if (equals == std::string::npos || text.substr(0, equals).find('/') != std::string::npos) {
     return {"", text};
@@ -206,7 +260,7 @@ std::vector<HostTensor> LoadInputs(const Model& model, const InputOptions& optio
   std::vector<HostTensor> inputs(model.names.size());
   size_t next = 0;
   for (const std::string& text : options.files) {
-    auto [name, path] = SplitInput(text);
+    auto [name, path] = SplitInput(model, text);
     if (name.empty() && std::filesystem::path(path).extension() == ".npz") {
       io::NpzFile file = io::NpzFile::Open(path);
       for (const std::string& array : file.names()) {
@@ -220,8 +274,7 @@ std::vector<HostTensor> LoadInputs(const Model& model, const InputOptions& optio
     if (i >= inputs.size()) {
       Fail(fmt::format("--input {}: the model takes {} inputs", path, inputs.size()));
     }
-    HostTensor tensor = std::filesystem::path(path).extension() == ".pb" ? onnx::read_tensor(path)
-                                                                         : io::ReadNpy(path);
+    HostTensor tensor = ReadTensor(path);
     CheckType(model, i, tensor, path);
     inputs[i] = std::move(tensor);
     next = i + 1;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <iostream>
@@ -66,9 +67,91 @@ Json ToJson(const HostTensor& tensor) {
   return json;
 }
 
-void Print(size_t i, const HostTensor& tensor) {
+/// A result, or an item of one that is a list.
+struct Output {
+  std::string number;  ///< "1", "1.0"
+  std::string name;    ///< in an ONNX file; may be empty
+  Any value;
+
+  std::string label() const { return number + (name.empty() ? "" : " '" + name + "'"); }
+  std::string key() const { return name.empty() ? "output" + number : name; }
+};
+
+bool IsText(const Any& value) {
+  if (!value.IsSequence()) return value.kind() == Any::Kind::kString;
+  return !value.ToList().empty() && std::ranges::all_of(value.ToList(), IsText);
+}
+
+/// Tensors, texts and what is neither; other lists item by item.
+void AddOutputs(const Output& all, std::vector<Output>& outputs) {
+  auto add = [&](size_t i, const std::string& name, const Any& value) {
+    AddOutputs({fmt::format("{}.{}", all.number, i), name, value}, outputs);
+  };
+  if (all.value.kind() == Any::Kind::kDict) {
+    size_t i = 0;
+    for (const auto& [key, value] : all.value.ToDict()) {
+      add(i++, all.name.empty() ? key : all.name + "." + key, value);
+    }
+  } else if (all.value.IsSequence() && !IsText(all.value)) {
+    const AnyList& items = all.value.ToList();
+    for (size_t i = 0; i < items.size(); ++i) {
+      add(i, all.name.empty() ? "" : fmt::format("{}.{}", all.name, i), items[i]);
+    }
+  } else {
+    outputs.push_back(all);
+  }
+}
+
+/// `names`: of an ONNX file's outputs, of which several are a tuple.
+std::vector<Output> OutputsOf(const Any& result, const std::vector<std::string>& names) {
+  std::vector<Output> outputs;
+  if (names.size() == 1 || !result.IsSequence()) {
+    AddOutputs({"0", names.empty() ? "" : names[0], result}, outputs);
+    return outputs;
+  }
+  const AnyList& items = result.ToList();
+  for (size_t i = 0; i < items.size(); ++i) {
+    AddOutputs({std::to_string(i), i < names.size() ? names[i] : "", items[i]}, outputs);
+  }
+  return outputs;
+}
+
+/// Bytes that are no UTF-8 become the sign for that.
+std::string Printed(const Json& json, int indent = -1) {
+  return json.dump(indent, ' ', false, Json::error_handler_t::replace);
+}
+
+Json TextsOf(const Any& value) {
+  if (value.kind() == Any::Kind::kString) return value.ToStringRef();
+  Json texts = Json::array();
+  for (const Any& item : value.ToList()) texts.push_back(TextsOf(item));
+  return texts;
+}
+
+Json ToJson(const Output& output) {
+  Json json = Json::object();
+  if (!output.name.empty()) json["name"] = output.name;
+  if (output.value.IsTensor()) {
+    json.update(ToJson(output.value.ToTensor().host()));
+  } else if (IsText(output.value)) {
+    json["strings"] = TextsOf(output.value);
+  } else {
+    json["type"] = output.value.type_name();
+  }
+  return json;
+}
+
+void Print(const Output& output) {
+  if (!output.value.IsTensor()) {
+    std::cout << fmt::format(
+        "output {}: {}\n", output.label(),
+        IsText(output.value) ? Printed(TextsOf(output.value)) : output.value.type_name());
+    return;
+  }
+  const HostTensor tensor = output.value.ToTensor().host();
   Summary summary = Summarise(tensor);
-  std::cout << fmt::format("output {}: {} {}", i, tensor.shape().to_string(), FirstValues(tensor));
+  std::cout << fmt::format("output {}: {} {}", output.label(), tensor.shape().to_string(),
+                           FirstValues(tensor));
   if (summary.finite > 1) {
     std::cout << fmt::format("  min {:.6g}, mean {:.6g}, max {:.6g}", summary.least,
                              summary.sum / static_cast<double>(summary.finite), summary.most);
@@ -77,13 +160,16 @@ void Print(size_t i, const HostTensor& tensor) {
   std::cout << "\n";
 }
 
-/// One array as FILE.npy, several as FILE.0.npy ...; any number in FILE.safetensors.
-void Save(const std::string& path, const std::vector<HostTensor>& outputs) {
+/// One array as FILE.npy, several as FILE.0.npy ... by their numbers; any number in
+/// FILE.safetensors by their names. Texts are left out.
+void Save(const std::string& path, std::vector<Output> outputs) {
+  const bool several = outputs.size() > 1;
+  std::erase_if(outputs, [](const Output& output) { return !output.value.IsTensor(); });
   std::filesystem::path file = path;
   if (file.extension() == ".safetensors") {
     io::NamedHostTensors named;
-    for (size_t i = 0; i < outputs.size(); ++i) {
-      named.emplace_back("output" + std::to_string(i), outputs[i]);
+    for (const Output& output : outputs) {
+      named.emplace_back(output.key(), output.value.ToTensor().host());
     }
     return io::WriteSafetensors(path, named);
   }
@@ -91,15 +177,15 @@ void Save(const std::string& path, const std::vector<HostTensor>& outputs) {
     throw ValueError(ErrorCode::kValue,
                      fmt::format("-o {}: it must end in .npy or .safetensors", path));
   }
-  for (size_t i = 0; i < outputs.size(); ++i) {
+  for (const Output& output : outputs) {
     std::filesystem::path one = file;
-    if (outputs.size() > 1) one.replace_extension(fmt::format(".{}.npy", i));
-    io::WriteNpy(one.string(), outputs[i]);
+    if (several) one.replace_extension(fmt::format(".{}.npy", output.number));
+    io::WriteNpy(one.string(), output.value.ToTensor().host());
   }
 }
 
-std::vector<Tensor> RunModel(const RunOptions& options, const Device& device) {
-  Model model = LoadModel(options.model, Needs::kForward, ParseDims(options.dims));
+std::vector<Output> RunModel(const RunOptions& options, const Device& device) {
+  Model model = LoadModel(options.model, Needs::kForward, options.onnx);
   model.module->to(device);
   std::vector<Tensor> inputs;
   for (const HostTensor& host :
@@ -107,7 +193,12 @@ std::vector<Tensor> RunModel(const RunOptions& options, const Device& device) {
     inputs.push_back(from_host(host, device));
   }
   manual_seed(static_cast<uint64_t>(options.seed));
-  return model(inputs);
+  return OutputsOf(model.Call(inputs), model.results);
+}
+
+std::vector<Output> RunReproFile(const std::string& path, const Device& device) {
+  std::vector<Tensor> results = RunRepro(path, device);
+  return OutputsOf(AnyList(results.begin(), results.end()), {});
 }
 
 }  // namespace
@@ -116,16 +207,21 @@ int Run(const RunOptions& options) {
   Device device = options.device.empty() ? Device() : Device(options.device);
   SetDefaultDevice(device);
   bool repro = std::filesystem::path(options.model).extension() == ".repro";
-  std::vector<HostTensor> outputs = LazyGraphExecutor::Get()->GetTensors(
-      repro ? RunRepro(options.model, device) : RunModel(options, device));
+  std::vector<Output> outputs =
+      repro ? RunReproFile(options.model, device) : RunModel(options, device);
+  std::vector<Tensor> tensors;
+  for (const Output& output : outputs) {
+    if (output.value.IsTensor()) tensors.push_back(output.value.ToTensor());
+  }
+  LazyGraphExecutor::Get()->GetTensors(tensors);  // at once; `host()` then finds the values
   if (!options.output.empty()) Save(options.output, outputs);
   if (options.json) {
     Json json = {{"device", device.to_string()}, {"outputs", Json::array()}};
-    for (const HostTensor& output : outputs) json["outputs"].push_back(ToJson(output));
-    std::cout << json.dump(2) << "\n";
+    for (const Output& output : outputs) json["outputs"].push_back(ToJson(output));
+    std::cout << Printed(json, 2) << "\n";
     return 0;
   }
-  for (size_t i = 0; i < outputs.size(); ++i) Print(i, outputs[i]);
+  for (const Output& output : outputs) Print(output);
   return 0;
 }
 

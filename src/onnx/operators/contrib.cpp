@@ -112,7 +112,6 @@ Values MatMulNBits(Call& c) {
   int64_t block = c.Int("block_size", 32);
   if (depth < 1 || columns < 1 || block < 1)
     c.Fail("K {}, N {}, blocks of {}", depth, columns, block);
-  if (c.Has(4)) c.Unsupported("groups in another order (g_idx)");
   int64_t blocks = (depth + block - 1) / block;
   Tensor x = c[0];
   bool integers = !c.Has(3) || c[3].dtype() == DType::kU8;
@@ -213,25 +212,36 @@ Values CDist(Call& c) {
 }
 
 constexpr Operator kRows[] = {
-    {"BiasGelu", 1, 1, BiasGelu, Needs::kNothing, kMicrosoft},
-    {"CDist", 1, 1, CDist, Needs::kNothing, kMicrosoft},
-    {"EmbedLayerNormalization", 1, 1, EmbedLayerNormalization, Needs::kNothing, kMicrosoft},
-    {"ExpandDims", 1, 1, ExpandDims, Needs::kNothing, kMicrosoft},
-    {"FastGelu", 1, 1, FastGelu, Needs::kNothing, kMicrosoft},
-    {"FusedConv", 1, 1, FusedConv, Needs::kNothing, kMicrosoft},
-    {"FusedGemm", 1, 1, FusedGemm, Needs::kNothing, kMicrosoft},
-    {"FusedMatMul", 1, 1, FusedMatMul, Needs::kNothing, kMicrosoft},
-    {"Gelu", 1, 1, Gelu, Needs::kNothing, kMicrosoft},
-    {"Inverse", 1, 1, Inverse, Needs::kNothing, kMicrosoft},
-    {"IsAllFinite", 1, 1, IsAllFinite, Needs::kNothing, kMicrosoft},
-    {"MatMulNBits", 1, 1, MatMulNBits, Needs::kNothing, kMicrosoft},
-    {"QuickGelu", 1, 1, QuickGelu, Needs::kNothing, kMicrosoft},
+    {"BiasGelu", 1, 1, BiasGelu, Needs::kNothing, kMicrosoft, "A B"},
+    {"CDist", 1, 1, CDist, Needs::kNothing, kMicrosoft, "A B; metric"},
+    {"EmbedLayerNormalization", 1, 1, EmbedLayerNormalization, Needs::kNothing, kMicrosoft,
+     "input_ids segment_ids word_embedding position_embedding segment_embedding gamma beta "
+     "mask position_ids; epsilon mask_index_type"},
+    {"ExpandDims", 1, 1, ExpandDims, Needs::kNothing, kMicrosoft, "X axis"},
+    {"FastGelu", 1, 1, FastGelu, Needs::kNothing, kMicrosoft, "X bias"},
+    {"FusedConv", 1, 1, FusedConv, Needs::kNothing, kMicrosoft,
+     "X W B Z; activation activation_params group pads strides dilations kernel_shape "
+     "auto_pad"},
+    {"FusedGemm", 1, 1, FusedGemm, Needs::kNothing, kMicrosoft,
+     "A B C; activation activation_alpha activation_beta activation_gamma alpha beta transA "
+     "transB"},
+    {"FusedMatMul", 1, 1, FusedMatMul, Needs::kNothing, kMicrosoft,
+     "A B; alpha transA transB transBatchA transBatchB"},
+    {"Gelu", 1, 1, Gelu, Needs::kNothing, kMicrosoft, "X"},
+    {"Inverse", 1, 1, Inverse, Needs::kNothing, kMicrosoft, "X"},
+    {"IsAllFinite", 1, 1, IsAllFinite, Needs::kNothing, kMicrosoft,
+     "input*; isnan_only isinf_only"},
+    {"MatMulNBits", 1, 1, MatMulNBits, Needs::kNothing, kMicrosoft,
+     "A B scales zero_points !g_idx bias; K N bits block_size accuracy_level "
+     "weight_prepacked=0"},
+    {"QuickGelu", 1, 1, QuickGelu, Needs::kNothing, kMicrosoft, "X; alpha"},
     {"SimplifiedLayerNormalization", 1, kNewestOpset, SimplifiedLayerNormalization},
-    {"SkipLayerNormalization", 1, 1, SkipLayerNormalization, Needs::kNothing, kMicrosoft},
+    {"SkipLayerNormalization", 1, 1, SkipLayerNormalization, Needs::kNothing, kMicrosoft,
+     "input skip gamma beta bias; epsilon"},
     {"SkipSimplifiedLayerNormalization", 1, 1, SkipSimplifiedLayerNormalization, Needs::kNothing,
-     kMicrosoft},
-    {"TransposeMatMul", 1, 1, FusedMatMul, Needs::kNothing, kMicrosoft},
-    {"Trilu", 1, 1, Trilu, Needs::kNothing, kMicrosoft},
+     kMicrosoft, "input skip gamma bias; epsilon"},
+    {"TransposeMatMul", 1, 1, FusedMatMul, Needs::kNothing, kMicrosoft, "A B; alpha transA transB"},
+    {"Trilu", 1, 1, Trilu, Needs::kNothing, kMicrosoft, "X k; upper"},
 };
 
 }  // namespace

@@ -64,6 +64,7 @@ struct Scores {
   Tensor bias = {};     ///< added, where it is defined
   bool causal = false;  ///< queries are the last ones of the keys
   double softcap = 0;
+  Tensor sink = {};  ///< one more score of each row, which takes weight from the others
 };
 
 void AddTo(Tensor& bias, const Tensor& more) { bias = bias.defined() ? bias + more : more; }
@@ -76,11 +77,15 @@ Tensor Attend(const Call& c, const Tensor& query, const Tensor& key, const Tenso
     Tensor seen = arange(columns, DType::kI64, c.device()) <= row;
     AddTo(scores.bias, Hidden(seen, query.dtype(), InfoOf(query.dtype()).lowest / 2));
   }
-  if (scores.softcap > 0) {
+  if (scores.softcap > 0 || scores.sink.defined()) {
     Tensor products = matmul(query, key.transpose(-2, -1)) * scores.scale;
-    products = tanh(products / scores.softcap) * scores.softcap;
+    if (scores.softcap > 0) products = tanh(products / scores.softcap) * scores.softcap;
     if (scores.bias.defined()) products = products + scores.bias;
-    return matmul(softmax(products, -1), value);
+    if (!scores.sink.defined()) return matmul(softmax(products, -1), value);
+    Dims column = products.sizes();
+    column[column.size() - 1] = 1;
+    Tensor weights = softmax(cat({products, broadcast_to(scores.sink, column)}, -1), -1);
+    return matmul(narrow(weights, -1, 0, key.size(2)), value);
   }
   std::optional<Tensor> mask;
   if (scores.bias.defined()) {
@@ -93,7 +98,6 @@ Tensor Attend(const Call& c, const Tensor& query, const Tensor& key, const Tenso
 
 Values AttentionOf(Call& c, const AttentionInputs& inputs) {
   int64_t heads = HeadsOf(c);
-  if (c.Int("do_rotary", 0)) c.Unsupported("do_rotary");
   const Tensor& all = inputs.projected;
   std::vector<int64_t> widths = c.IntList("qkv_hidden_sizes");
   if (widths.size() != 3) widths.assign(3, all.size(-1) / 3);
@@ -225,8 +229,13 @@ Values GroupQueryAttention(Call& c) {
   }
   if (c.Int("do_rotary", 0)) {
     bool interleaved = c.Int("rotary_interleaved", 0) != 0;
-    query = Rotated(query, at, c[7], c[8], interleaved);
-    key = Rotated(key, at, c[7], c[8], interleaved);
+    Tensor positions = at;
+    if (c.Has(9)) {  // of a prompt that of the first token counts, as in ONNX Runtime
+      positions = c[9].to(DType::kI64);
+      if (length == total) positions = narrow(positions.reshape({-1}), 0, 0, 1) + at;
+    }
+    query = Rotated(query, positions, c[7], c[8], interleaved);
+    key = Rotated(key, positions, c[7], c[8], interleaved);
   }
   auto filled = [&](const Tensor& fresh, size_t past) {
     if (!c.Has(past) && length == total) return fresh;
@@ -247,6 +256,15 @@ Values GroupQueryAttention(Call& c) {
   }
   Scores scores{.scale = ScaleOf(c, query), .softcap = c.Float("softcap", 0)};
   scores.bias = Hidden(seen, query.dtype(), InfoOf(query.dtype()).lowest / 2);
+  if (c.Has(10)) {  // of the keys that are filled
+    int64_t rest = keys.size(2) - c[10].size(-1);
+    AddTo(scores.bias, rest > 0 ? constant_pad_nd(c[10], {0, rest}) : c[10]);
+  }
+  if (c.Has(11)) {
+    scores.sink = c[11].reshape({1, heads, 1, 1});
+  } else if (c.Int("smooth_softmax", -1) == 1) {
+    scores.sink = zeros({}, query.dtype(), c.device());
+  }
   int64_t each = heads / shared;
   Tensor y = Attend(c, query, each == 1 ? keys : repeat_interleave(keys, each, 1),
                     each == 1 ? values : repeat_interleave(values, each, 1), scores);
@@ -254,10 +272,23 @@ Values GroupQueryAttention(Call& c) {
 }
 
 constexpr Operator kRows[] = {
-    {"Attention", 1, 1, Attention, Needs::kNothing, kMicrosoft},
-    {"GroupQueryAttention", 1, 1, GroupQueryAttention, Needs::kNothing, kMicrosoft},
-    {"MultiHeadAttention", 1, 1, MultiHeadAttention, Needs::kNothing, kMicrosoft},
-    {"RotaryEmbedding", 1, 1, RotaryEmbedding, Needs::kNothing, kMicrosoft},
+    {"Attention", 1, 1, Attention, Needs::kNothing, kMicrosoft,
+     "input weights bias mask_index past attention_bias !past_sequence_length; num_heads "
+     "scale mask_filter_value unidirectional qkv_hidden_sizes rotary_embedding_dim "
+     "do_rotary=0 past_present_share_buffer=0"},
+    {"GroupQueryAttention", 1, 1, GroupQueryAttention, Needs::kNothing, kMicrosoft,
+     "query key value past_key past_value seqlens_k total_sequence_length cos_cache "
+     "sin_cache position_ids attention_bias head_sink !k_scale !v_scale !q_norm_weight "
+     "!k_norm_weight; num_heads kv_num_heads scale softcap local_window_size do_rotary "
+     "rotary_interleaved smooth_softmax qk_norm_epsilon causal=1 sliding_window_cache=0 "
+     "qk_output=0 kv_cache_bit_width=0 k_quant_type=NONE v_quant_type=NONE"},
+    {"MultiHeadAttention", 1, 1, MultiHeadAttention, Needs::kNothing, kMicrosoft,
+     "query key value bias key_padding_mask attention_bias past_key past_value "
+     "!past_sequence_length !cache_indirection; num_heads scale mask_filter_value "
+     "unidirectional"},
+    {"RotaryEmbedding", 1, 1, RotaryEmbedding, Needs::kNothing, kMicrosoft,
+     "input position_ids cos_cache sin_cache; num_heads rotary_embedding_dim interleaved "
+     "is_packed_batching=0 scale=1"},
 };
 
 }  // namespace

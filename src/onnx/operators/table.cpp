@@ -49,6 +49,23 @@ const Table& TheTable() {
   return table;
 }
 
+std::vector<std::string_view> WordsOf(std::string_view text) {
+  std::vector<std::string_view> words;
+  for (size_t at = 0; (at = text.find_first_not_of(' ', at)) != text.npos;) {
+    const size_t end = std::min(text.find(' ', at), text.size());
+    words.push_back(text.substr(at, end - at));
+    at = end;
+  }
+  return words;
+}
+
+/// The value of an attribute that is a number or a text; empty for one that a caller gives.
+std::string TextOf(const format::Attribute& attribute) {
+  if (!attribute.from_caller.empty()) return "";
+  if (attribute.kind == format::Attribute::kInt) return std::to_string(attribute.i);
+  return attribute.kind == format::Attribute::kFloat ? fmt::format("{}", attribute.f) : attribute.s;
+}
+
 }  // namespace
 
 const Operator* FindOperator(std::string_view domain, std::string_view name, int64_t opset) {
@@ -58,6 +75,30 @@ const Operator* FindOperator(std::string_view domain, std::string_view name, int
     if (opset >= op->since && opset <= op->until) return op;
   }
   return nullptr;
+}
+
+std::string RefusedPart(const Operator& op, const format::Node& node) {
+  if (!op.takes) return "";
+  std::string_view takes = op.takes;
+  const size_t end = std::min(takes.find(';'), takes.size());
+  const std::vector<std::string_view> inputs = WordsOf(takes.substr(0, end));
+  const bool more = inputs.back().ends_with('*');
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    if (node.inputs[i].empty() || (more && i + 1 >= inputs.size())) continue;
+    if (i >= inputs.size()) return fmt::format("input {}", i);
+    if (inputs[i].starts_with('!')) return fmt::format("input '{}'", inputs[i].substr(1));
+  }
+  const std::vector<std::string_view> attributes =
+      WordsOf(takes.substr(std::min(end + 1, takes.size())));
+  for (const format::Attribute& attribute : node.attributes) {
+    bool taken = std::ranges::any_of(attributes, [&](std::string_view word) {
+      const size_t equals = std::min(word.find('='), word.size());
+      return word.substr(0, equals) == attribute.name &&
+             (equals == word.size() || word.substr(equals + 1) == TextOf(attribute));
+    });
+    if (!taken) return fmt::format("attribute '{}'", attribute.name);
+  }
+  return "";
 }
 
 std::vector<const Operator*> AllOperators() {
