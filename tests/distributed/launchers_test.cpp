@@ -224,6 +224,13 @@ TEST(Launch, TellsOtherHostsWhatARankNeedsAlone) {
   }
 }
 
+TEST(Launch, SaysHowRanksEnded) {
+  const ChildResult result = LaunchBy("[ $1 = a ] && exit 255\nkill -KILL $$\n", {"./train"});
+  EXPECT_EQ(result.code, 255);
+  EXPECT_NE(result.output.find("rank 0 exited with 255"), std::string::npos) << result.output;
+  EXPECT_NE(result.output.find("rank 1 was ended by signal 9"), std::string::npos) << result.output;
+}
+
 /// Also one that comes when not all are started.
 TEST(Launch, PassesSignalsToTheShellsOfOtherHosts) {
   for (int round = 0; round < 5; ++round) {

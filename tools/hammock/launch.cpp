@@ -205,7 +205,7 @@ int Launch(const LaunchOptions& options) {
   for (size_t i = 0; i < ranks.size(); ++i) {
     const int code = CodeOf(ranks[i]);
     if (code == 0) continue;
-    std::cerr << (code > 128
+    std::cerr << (code > 128 && code <= 128 + SIGRTMAX  // 255 is what ssh itself ends with
                       ? fmt::format("hammock: rank {} was ended by signal {}\n", i, code - 128)
                       : fmt::format("hammock: rank {} exited with {}\n", i, code));
     if (result == 0) result = code;
