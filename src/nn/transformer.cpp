@@ -38,9 +38,22 @@ LayerNorm NormOf(const TransformerLayerOptions& o) {
 
 Tensor Attended(const MultiheadAttention& attention, const Tensor& query, const Tensor& memory,
                 const std::optional<Tensor>& mask, const std::optional<Tensor>& padding) {
-  return std::get<0>(
-      attention->forward(query, memory, memory,
-                         {.key_padding_mask = padding, .need_weights = false, .attn_mask = mask}));
+  auto optional = [](const std::optional<Tensor>& tensor) { return tensor ? Any(*tensor) : Any(); };
+  // By name: another module may have taken its place.
+  return attention
+      ->run_method("forward", {query, memory, memory, optional(padding), false, optional(mask)})
+      .ToList()
+      .at(0)
+      .ToTensor();
+}
+
+/// The layers one after another, whatever has taken the place of one.
+template <class... Rest>
+Tensor RunStack(const ModuleList& layers, Tensor x, const Rest&... rest) {
+  for (const auto& [name, layer] : layers->named_children()) {
+    x = detail::CallReplacement<Tensor>(*layer, Location::current(), x, rest...);
+  }
+  return x;
 }
 
 /// x + block(norm(x)), or norm(x + block(x)).
@@ -227,11 +240,7 @@ TransformerEncoderImpl::TransformerEncoderImpl(const TransformerLayerOptions& la
 Tensor TransformerEncoderImpl::forward(const TensorAt& given, const std::optional<Tensor>& mask,
                                        const std::optional<Tensor>& src_key_padding_mask) {
   return CallForward(*this, given.at, [&]() -> Tensor {
-    const Tensor& src = given.tensor;
-    Tensor x = src;
-    for (size_t i = 0; i < layers->size(); ++i) {
-      x = layers->at<TransformerEncoderLayerImpl>(i)->forward(x, mask, src_key_padding_mask);
-    }
+    Tensor x = RunStack(layers, given.tensor, mask, src_key_padding_mask);
     return norm ? norm->forward(x) : x;
   });
 }
@@ -251,12 +260,8 @@ Tensor TransformerDecoderImpl::forward(const TensorAt& given, const Tensor& memo
                                        const std::optional<Tensor>& tgt_key_padding_mask,
                                        const std::optional<Tensor>& memory_key_padding_mask) {
   return CallForward(*this, given.at, [&]() -> Tensor {
-    const Tensor& tgt = given.tensor;
-    Tensor x = tgt;
-    for (size_t i = 0; i < layers->size(); ++i) {
-      x = layers->at<TransformerDecoderLayerImpl>(i)->forward(
-          x, memory, tgt_mask, memory_mask, tgt_key_padding_mask, memory_key_padding_mask);
-    }
+    Tensor x = RunStack(layers, given.tensor, memory, tgt_mask, memory_mask, tgt_key_padding_mask,
+                        memory_key_padding_mask);
     return norm ? norm->forward(x) : x;
   });
 }
@@ -291,7 +296,7 @@ Tensor TransformerImpl::forward(const TensorAt& given, const Tensor& tgt,
                                 const std::optional<Tensor>& memory_mask) {
   return CallForward(*this, given.at, [&]() -> Tensor {
     const Tensor& src = given.tensor;
-    return decoder->forward(tgt, encoder->forward(src, src_mask), tgt_mask, memory_mask);
+    return decoder(tgt, encoder(src, src_mask), tgt_mask, memory_mask);
   });
 }
 

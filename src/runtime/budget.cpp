@@ -22,6 +22,7 @@
 #include "runtime/executor.h"
 #include "runtime/memory_pressure.h"
 #include "runtime/walk.h"
+#include "trace/held_bytes.h"
 #include "trace/hooks.h"
 #include "trace/record.h"
 #include "trace/tensor_impl.h"
@@ -404,7 +405,7 @@ void RunNewState() {
 void CheckBudgets(ThreadContext& context, const Node& recorded) {
   // While execution is forbidden, the budget waits for the end of the scope.
   if (!context.forbid_execution.empty()) return;
-  if (context.held_bytes >= context.held_look) CheckMemory(context, recorded.device());
+  if (IsTimeToLook(context)) CheckMemory(context, recorded.device());
   if (context.nodes_look == 0) {
     ReadOptions(context);
     SetNodesLook(context);

@@ -20,7 +20,7 @@ constexpr int64_t kLittleMemory = 64 << 20;
 /// Bytes that a device may still take: of its limit, else of the memory that it says it has, else
 /// of what the host has available.
 int64_t FreeBytes(const lazy::MemoryInfo& info);
-/// What the host has available from now on; none: what it says itself.
+/// From now on the host has so much available; none: as much as it says itself.
 void SetHostMemoryForTesting(std::optional<int64_t> bytes);
 
 /// Drops derived data, cached scalars and the backend's caches; false if there were none.

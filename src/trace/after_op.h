@@ -7,6 +7,7 @@
 #include "hammock/ir/op_def.h"
 #include "hammock/profile.h"
 #include "trace/autocast.h"
+#include "trace/held_bytes.h"
 #include "trace/hooks.h"
 #include "trace/tensor_impl.h"
 
@@ -38,15 +39,12 @@ inline bool CountOp(ThreadContext& context) {
   }
   if (profile::detail::wanted.load(kRelaxed) != 0) [[unlikely]]
     NoteOp(context);
-  return context.traced_nodes >= context.nodes_look || context.held_bytes >= context.held_look;
+  return context.traced_nodes >= context.nodes_look || IsTimeToLook(context);
 }
 
 /// Runs the budgets and eager mode after an op.
 inline void AfterOp(ThreadContext& context, const Tensor& result) {
-  TensorImpl& impl = *result.impl();
-  impl.held_epoch = context.held_epoch;
-  impl.held_bytes = impl.node->shape(static_cast<int>(impl.index)).bytes();
-  context.held_bytes += impl.held_bytes;
+  AddHeldBytes(context, *result.impl());
   bool check = CountOp(context), eager = IsEager(context);
   if (check || eager) [[unlikely]] {
     if (context.baking == 0) AfterOpSlow(context, result, eager);

@@ -7,6 +7,7 @@
 #include "hammock/lazy/backend_data.h"
 #include "hammock/metric.h"
 #include "ir/primitives.h"
+#include "trace/held_bytes.h"
 #include "trace/hooks.h"
 #include "trace/record.h"
 
@@ -109,9 +110,7 @@ void DestroyImpl(TensorImpl* impl) {
     ForgetWrites(*impl);
   if (ThreadContext* owner = impl->owner) {
     // Another thread's counts are its own; they are too high for a while.
-    if (owner == &context && impl->held_epoch == context.held_epoch) {
-      context.held_bytes -= impl->held_bytes;
-    }
+    if (owner == &context) RemoveHeldBytes(context, *impl);
     std::lock_guard lock(owner->lock);
     impl->Remove();
   }

@@ -87,7 +87,7 @@ TEST(Clone, HasNoGradientsAndNoHooks) {
   EXPECT_EQ(calls, 1);
 }
 
-TEST(Clone, OfEveryKindOfLayer) {
+TEST(Clone, OfLayersWithLayersAndStatesOfTheirOwn) {
   nn::LSTM lstm({.input_size = 2, .hidden_size = 3, .bidirectional = true});
   nn::LSTM lstm2 = clone(lstm);
   Tensor x = randn({4, 1, 2});

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "hammock/hammock.h"
+#include "hammock/jit/to_backend.h"
 #include "hammock/nn.h"
 #include "nn/lowered_case.h"
 #include "nn/named_cases.h"
@@ -278,6 +279,39 @@ TEST(Layers, GiveTheSameWhenTheyAreLowered) {
     // Results of an LSTM are a tuple in a tuple, those of modules of any class are not.
     if (test.module->class_name() == "LSTM") continue;
     ExpectSameByHandleWhenLowered(test, inputs);
+  }
+}
+
+TEST(Layers, OfATransformerCanBeLowered) {
+  Transformer transformer({.d_model = 4,
+                           .nhead = 2,
+                           .num_encoder_layers = 2,
+                           .num_decoder_layers = 1,
+                           .dim_feedforward = 6,
+                           .dropout = 0});
+  const Tensor source = Values({3, 1, 4}, 1).to(DType::kF32), target = source.slice(0, 0, 2);
+  const Tensor expected = transformer(source, target);
+  for (const char* path :
+       {"encoder", "encoder.layers.0", "encoder.layers.1.self_attn", "encoder.layers.0.linear1",
+        "decoder", "decoder.layers.0", "decoder.layers.0.multihead_attn"}) {
+    SCOPED_TRACE(path);
+    Transformer copy = clone(transformer);
+    std::vector<Any> args;
+    ModulePtr part = copy->get_submodule(path);
+    HookHandle hook = part->register_forward_pre_hook(
+        [&](Module&, const Tensors& given) { args.assign(given.begin(), given.end()); });
+    copy(source, target);
+    hook.remove();
+    if (part->class_name() == "MultiheadAttention") {
+      args.insert(args.end(), {Any(), Any(false)});  // it is called without a mask, for no weights
+    }
+    ModulePtr lowered = jit::to_backend("hammock", *part, {{"forward", AnyDict()}},
+                                        {.examples = {{"forward", {.args = args}}}});
+    int calls = 0;
+    lowered->register_forward_hook([&](Module&, const Tensors&, Tensors&) { ++calls; });
+    copy->replace_submodule(path, lowered);
+    EXPECT_TENSOR_NEAR(copy(source, target).detach(), expected.detach());
+    EXPECT_EQ(calls, 1);
   }
 }
 

@@ -12,6 +12,7 @@
 #include "hammock/hammock.h"
 #include "hammock/nn.h"
 #include "nn/pytorch_values.h"
+#include "support/tensor_matchers.h"
 
 namespace hammock::nn {
 namespace {
@@ -208,7 +209,8 @@ Rows WithParameters() {
 
 Rows Others() {
   const std::string later =
-      "No: a layer says its sizes; `register_parameter(name, std::nullopt)` leaves a value for later";
+      "No: a layer says its sizes; `register_parameter(name, std::nullopt)` leaves a value for "
+      "later";
   Rows rows = {
       INSTEAD(Buffer, "`Buffer` (`hammock/parameter.h`), of `register_buffer`"),
       INSTEAD(Container, "`Module`; PyTorch's is deprecated"),
@@ -257,6 +259,22 @@ TEST(ModuleTable, ModulesCallThemselvesAsPyTorchDoes) {
   for (const auto& [name, row] : AllRows()) {
     if (row.make) {
       EXPECT_EQ(row.make()->class_name(), name);
+    }
+  }
+}
+
+TEST(ModuleTable, ModulesAreClonedAsWhatTheyAre) {
+  for (const auto& [name, row] : AllRows()) {
+    if (!row.make) continue;
+    SCOPED_TRACE(name);
+    ModulePtr module = row.make(), copy = module->clone();
+    EXPECT_TRUE(typeid(*copy) == typeid(*module));
+    const NamedTensors state = module->state_dict(), copied = copy->state_dict();
+    ASSERT_EQ(copied.size(), state.size());
+    for (size_t i = 0; i < state.size(); ++i) {
+      EXPECT_EQ(copied[i].first, state[i].first);
+      EXPECT_FALSE(copied[i].second.is_same(state[i].second));
+      EXPECT_TENSOR_EQ(copied[i].second.detach(), state[i].second.detach());
     }
   }
 }

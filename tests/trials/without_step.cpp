@@ -76,7 +76,8 @@ int main() {
     const Counts with = Measure(layers, steps, true);
     const Counts without = Measure(layers, steps, false);
     std::printf("%d layers\n", layers);
-    CheckAtMost(without.first_compiles, 6, "compiles of a loop without step");
+    // Without the initial state, which the loops with `step` have compiled.
+    CheckAtMost(without.first_compiles, 4, "compiles of a loop without step");
     CheckAtMost(without.compiles, 0, "compiles of later loops");
     CheckAtMost(without.ops / with.ops, 1.01, "ops recorded, against a loop with step");
     CheckAtMost(without.runs / with.runs, 1.1, "runs, against a loop with step");
