@@ -37,7 +37,7 @@ struct Program {
   std::unordered_map<std::string, Initializer> initializers;  ///< by name, of all graphs
   std::vector<const format::ValueInfo*> inputs;               ///< without initialisers
 
-  /// What a node records, and its errors, have this place: that of the call, in the node.
+  /// The place of ops and errors of a node: that of the call, in the node.
   LocationId PlaceOf(const format::Node& node, LocationId call) const;
   /// To be called when the nodes stay where they are.
   void RememberPlaces();
@@ -120,7 +120,7 @@ class Run {
   }
   Values RunOperator(const Operator& op, const format::Node& node, int64_t opset,
                      std::span<const Value> inputs);
-  /// What `record` returns; nothing, with the reason in `why`, where it fails. A way that failed a
+  /// The result of `record`; nothing, with the reason in `why`, where it fails. A way that failed a
   /// few times is not tried again at its node: graphs in graphs would be traced once for each
   /// combination of ways.
   template <class Record>

@@ -90,7 +90,7 @@ class Writer {
   std::string CastTo(const std::string& name, DType from, DType to) {
     if (from == to) return name;
     std::vector<format::Attribute> attributes{IntOf("to", ElementAt(naming_.opset, to))};
-    // What is too large is infinity there, as here.
+    // Numbers that are too large are infinity there, as here.
     if (to == DType::kF8E5M2) attributes.push_back(IntOf("saturate", 0));
     return Emit("Cast", {name}, std::move(attributes));
   }
