@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include <chrono>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <limits>
@@ -36,18 +36,19 @@ std::string ErrorOf(const format::Model& model, const LoadOptions& options = {})
   return "it was loaded";
 }
 
-/// The message of the error that a call gives within a second.
+/// The message of the error that a call gives within a second of processor time, of which a busy
+/// machine takes no more.
 std::string ErrorOfCall(const format::Model& model, const std::vector<Any>& inputs) {
   ModulePtr module = Load(model);
-  const auto start = std::chrono::steady_clock::now();
+  const std::clock_t start = std::clock();
   std::string message = "it ran";
   try {
     for (const Tensor& y : PackTensors(module->run_method("forward", inputs)).tensors) y.host();
   } catch (const Error& error) {
     message = error.message();
   }
-  EXPECT_LT(std::chrono::steady_clock::now() - start,
-            std::chrono::seconds(kAddressSanitizer || kThreadSanitizer ? 30 : 1));
+  EXPECT_LT(std::clock() - start,
+            (kAddressSanitizer || kThreadSanitizer ? 30 : 1) * CLOCKS_PER_SEC);
   return message;
 }
 
