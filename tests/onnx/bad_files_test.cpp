@@ -36,7 +36,8 @@ std::string ErrorOf(const format::Model& model, const LoadOptions& options = {})
   return "it was loaded";
 }
 
-/// The message of the error that a call gives within a second of processor time.
+/// The message of the error that a call gives within a second of processor time, of which a busy
+/// machine takes no more.
 std::string ErrorOfCall(const format::Model& model, const std::vector<Any>& inputs) {
   ModulePtr module = Load(model);
   const std::clock_t start = std::clock();

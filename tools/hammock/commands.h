@@ -10,7 +10,7 @@ namespace hammock::tool {
 
 inline constexpr int kFoundRecompiles = 3;
 
-/// What an ONNX file leaves open.
+/// Sizes and inputs that an ONNX file leaves open.
 struct OnnxOptions {
   std::vector<std::string> dims;   ///< "NAME=SIZE" of symbolic dims
   std::vector<std::string> fixed;  ///< "NAME=VALUE" of inputs: a number or a file

@@ -13,8 +13,8 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "gradients.h"
 #include "hammock/hammock.h"
-#include "hammock/ir/graph.h"
 #include "hammock/onnx.h"
 
 namespace hammock::onnx_suite {
@@ -40,8 +40,10 @@ command line.
   --free           with --save: first dims that have names stay free. The graph is traced at twice
                    their sizes and run at the recorded ones, and at three times those it must give
                    what the model gives
-  --gradients      instead of outputs compare the gradient of a sum of all outputs with the slope
-                   that two calls of the model show along it
+  --gradients      instead of outputs compare the gradient of a sum of all outputs, by parameters and
+                   inputs of floats, with the slopes that calls of the model show along it and
+                   along random directions; none is 0 where the sum depends on the tensor
+  --directions N   with --gradients: so many random directions, by default 1
   --verbose        print every case
   --json FILE      write the results
 )";
@@ -55,6 +57,7 @@ struct CommandLine {
   std::vector<std::string> known;
   double rtol = 1e-3, atol = 1e-5;
   size_t every = 1;
+  int directions = 1;
   bool verbose = false, traced = false, part = false, gradients = false, free = false;
 };
 
@@ -73,6 +76,8 @@ CommandLine ParseCommandLine(const std::vector<std::string>& arguments) {
       line.only = value(option);
     } else if (option == "--every") {
       line.every = std::max(std::stoul(value(option)), 1ul);
+    } else if (option == "--directions") {
+      line.directions = std::stoi(value(option));
     } else if (option == "--known") {
       line.known.push_back(value(option));
     } else if (option == "--json") {
@@ -159,135 +164,6 @@ fs::path InputFile(const fs::path& folder, size_t i) {
   return folder / fmt::format("input_{}.pb", i);
 }
 
-/// A sum of all outputs, each element with a weight of its own, so that none cancels another.
-Tensor WeightedSum(Module& module, const std::vector<Any>& inputs) {
-  Any result = module.run_method("forward", inputs);
-  AnyList results = result.IsTensor() ? AnyList{result} : result.ToList();
-  Tensor sum;
-  for (const Any& y : results) {
-    if (!y.IsTensor() || !IsFloat(y.ToTensor().dtype())) continue;
-    DType wide = y.ToTensor().dtype() == DType::kF64 ? DType::kF64 : DType::kF32;
-    Tensor flat = y.ToTensor().to(wide).reshape({-1});
-    Tensor weights = sin(arange(flat.numel(), wide) * 0.7 + 0.3);
-    Tensor own = hammock::sum(flat * weights);
-    sum = sum.defined() ? sum + own : own;
-  }
-  return sum;
-}
-
-struct Gradient {
-  std::vector<Tensor> of;  // each leaf
-  double length = 0;
-};
-
-Gradient GradientOf(Module& module, const std::vector<Any>& inputs,
-                    const std::vector<Tensor>& leaves) {
-  EnableGradGuard grad;
-  module.zero_grad();
-  WeightedSum(module, inputs).backward();
-  Gradient gradient;
-  double squares = 0;
-  for (const Tensor& leaf : leaves) {
-    gradient.of.push_back(leaf.grad().defined() ? leaf.grad() : zeros_like(leaf));
-    squares += sum(square(gradient.of.back())).item<double>();
-  }
-  gradient.length = std::sqrt(squares);
-  return gradient;
-}
-
-/// The same inputs in doubles, with noise.
-std::vector<Any> Noisy(std::vector<Any> inputs) {
-  constexpr double kNoise = 0.01;
-  manual_seed(1);
-  for (Any& input : inputs) {
-    if (!input.IsTensor() || !IsFloat(input.ToTensor().dtype())) continue;
-    Tensor x = input.ToTensor().to(DType::kF64);
-    input = x + randn_like(x) * kNoise;
-  }
-  return inputs;
-}
-
-/// A module whose `forward` is a graph, with f64 in the place of f32.
-ModulePtr InDoubles(const Module& module) {
-  auto twin = std::make_shared<Module>("Doubles");
-  Method forward = module.method("forward");
-  GraphBody body = *forward.body;
-  std::string text = ToText(*body.graph);
-  for (size_t at = 0; (at = text.find("f32", at)) != std::string::npos;) text.replace(at, 3, "f64");
-  body.graph = std::make_shared<const Graph>(ParseGraph(text));
-  auto wide = [](const Tensor& x) { return x.dtype() == DType::kF32 ? x.to(DType::kF64) : x; };
-  for (size_t i = 0; i < body.captures.size(); ++i) {
-    Capture& capture = body.captures[i];
-    if (capture.name.empty()) {
-      capture.constant = wide(capture.constant);
-      continue;
-    }
-    Tensor tensor = wide(module.get_tensor(capture.name)).detach();
-    capture.name = fmt::format("p{}", i);
-    if (IsFloat(tensor.dtype())) {
-      twin->register_parameter(capture.name, tensor);
-    } else {
-      twin->register_buffer(capture.name, tensor);
-    }
-  }
-  forward.body = std::make_shared<const GraphBody>(std::move(body));
-  twin->define(std::move(forward));
-  return twin;
-}
-
-/// Tensors whose gradients are compared. Single numbers are mostly constants such as an epsilon.
-std::vector<Tensor> LeavesOf(const Module& module) {
-  std::vector<Tensor> leaves;
-  for (const auto& [name, tensor] : module.named_parameters()) {
-    if (IsFloat(tensor.dtype()) && InfoOf(tensor.dtype()).bits >= 32 && tensor.numel() > 1) {
-      leaves.push_back(tensor);
-    }
-  }
-  return leaves;
-}
-
-/// Along its gradient a module must rise by the length of it.
-std::string CheckSlope(Module& module, const std::vector<Any>& inputs, std::vector<Tensor> leaves,
-                       const Gradient& gradient) {
-  const std::vector<Tensor>& steps = gradient.of;
-  const double length = gradient.length;
-  if (length == 0 || !std::isfinite(length)) {
-    return fmt::format("the gradient has the length {}", length);
-  }
-  NoGradGuard no_grad;
-  auto at = [&](double distance) {
-    for (size_t i = 0; i < leaves.size(); ++i) leaves[i].add_(steps[i] * (distance / length));
-    double value = WeightedSum(module, inputs).item<double>();
-    for (size_t i = 0; i < leaves.size(); ++i) leaves[i].sub_(steps[i] * (distance / length));
-    return value;
-  };
-  // Rounding spoils short steps, curvature and kinks long ones.
-  constexpr double kEnough = 0.01;
-  double best = INFINITY;
-  const double least = !leaves.empty() && leaves[0].dtype() == DType::kF64 ? 1e-11 : 1e-5;
-  for (double distance = 0.3; distance > least && best > kEnough; distance /= 3) {
-    double slope = (at(distance) - at(-distance)) / (2 * distance);
-    best = std::min(best, std::abs(slope - length) / length);
-  }
-  if (best <= kEnough) return "";
-  return fmt::format("the slope along the gradient differs by {:.1f}% from its length {:.4g}",
-                     100 * best, length);
-}
-
-/// Why the gradient of the parameters is wrong.
-std::string CheckGradients(Module& module, const std::vector<Any>& inputs) {
-  const std::vector<Tensor> leaves = LeavesOf(module);
-  const Gradient gradient = GradientOf(module, inputs, leaves);
-  if (std::isfinite(gradient.length)) return CheckSlope(module, inputs, leaves, gradient);
-  // At the root of 0, say the size of a frequency that is silent, there is none. Roots near 0 are
-  // curved so much that only doubles see a slope.
-  onnx::trace(module, inputs, {.free = false});
-  ModulePtr twin = InDoubles(module);
-  const std::vector<Any> noisy = Noisy(inputs);
-  const std::vector<Tensor> twins = LeavesOf(*twin);
-  return CheckSlope(*twin, noisy, twins, GradientOf(*twin, noisy, twins));
-}
-
 /// Inputs whose first dim has a name: a batch, mostly.
 std::vector<FreeDim> FreeDimsOf(const Module& module) {
   std::vector<FreeDim> free;
@@ -355,7 +231,7 @@ std::string RunDataSet(Module& module, const fs::path& folder, const CommandLine
     fs::path path = InputFile(folder, file);
     inputs.push_back(fs::exists(path) ? onnx::read_value(path.string(), module, i, device) : Any());
   }
-  if (line.gradients) return CheckGradients(module, inputs);
+  if (line.gradients) return CheckGradients(module, inputs, line.directions);
   if (line.traced) {
     try {
       onnx::trace(module, inputs, {.free = false});
