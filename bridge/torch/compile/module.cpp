@@ -2,6 +2,7 @@
 // Nothing is written as text and parsed again; a call unpacks its arguments where they lie.
 
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <hammock/config.h>
 #include <torch/csrc/Device.h>
 #include <torch/csrc/Dtype.h>
 #include <torch/csrc/Exceptions.h>
@@ -190,6 +191,8 @@ bool HasDevice(const std::string& name) {
                      [&](const hammock::Device& device) { return device.to_string() == name; });
 }
 
+std::string ConfiguredDevice() { return hammock::config::Get<hammock::config::kDevice>(); }
+
 bool Knows(const std::string& overload) {
   size_t dot = overload.find('.');
   auto handle = c10::Dispatcher::singleton().findSchema(
@@ -203,6 +206,7 @@ PYBIND11_MODULE(_C, m) {
   m.doc() = "Programs of aten ops on Hammock, built op by op.";
   m.def("knows", Knows, "Whether Hammock has a form of an operator (\"aten::add.Tensor\").");
   m.def("has_device", HasDevice, "Whether Hammock has a device (\"cuda:0\").");
+  m.def("configured_device", ConfiguredDevice, "The device that HAMMOCK_DEVICE names, or \"\".");
   py::class_<PyProgram>(m, "Program")
       .def(py::init<std::string>(), py::arg("device"))
       .def("input", &PyProgram::Input)

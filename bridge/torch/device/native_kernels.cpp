@@ -147,6 +147,10 @@ at::Tensor CopyFromAndResize(const at::Tensor& source, const at::Tensor& target)
   return Copy(self, source, false);
 }
 
+// PyTorch's are views that say in a bit what is left to do; values here have it done.
+at::Tensor Conjugate(const at::Tensor& self) { return at::conj_physical(self); }
+at::Tensor Negative(const at::Tensor& self) { return at::neg(self); }
+
 at::Scalar Item(const at::Tensor& self) {
   hammock::LocationScope line(Caller());
   hammock::Scalar value = DeviceTensor::Of(self)->value().item();
@@ -228,6 +232,8 @@ void RegisterNativeKernels(torch::Library& m) {
   m.impl("copy_", TORCH_FN(Copy));
   m.impl("_copy_from", TORCH_FN(CopyFrom));
   m.impl("_copy_from_and_resize", TORCH_FN(CopyFromAndResize));
+  m.impl("_conj", TORCH_FN(Conjugate));
+  m.impl("_neg_view", TORCH_FN(Negative));
   m.impl("_local_scalar_dense", TORCH_FN(Item));
 }
 

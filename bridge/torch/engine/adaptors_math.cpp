@@ -62,6 +62,8 @@ Any RepeatInterleave(Call c) {
   return CallOp("repeat_interleave", {c[0]});
 }
 
+// PyTorch's `info` is 0: a matrix without an inverse or a factor is an error of Hammock's, raised
+// where the result is read.
 Any LinalgInvEx(Call c) {
   Tensor inverse = CallOp("linalg_inv", {c[0]}).ToTensor();
   std::vector<int64_t> batch = inverse.sizes().vec();
@@ -73,6 +75,34 @@ Any LinalgCholeskyEx(Call c) {
   std::vector<int64_t> batch = factor.sizes().vec();
   batch.resize(batch.size() - 2);
   return TupleOf({factor, hammock::zeros(batch, DType::kI32, CurrentDevice())});
+}
+
+// ---- Fourier transforms
+
+/// Hammock's name of a scale of 1, 1 / sqrt(n) or 1 / n (0, 1, 2) in a direction.
+std::string FftNormOf(int64_t scale, bool forward) {
+  if (scale == 1) return "ortho";
+  return (scale == 0) == forward ? "backward" : "forward";
+}
+
+/// input, dims, scale, whether only half of the last dim is wanted
+Any FftR2C(Call c) {
+  auto transform = c.flag(3) ? hammock::fft_rfftn : hammock::fft_fftn;
+  return transform(c.tensor(0), std::nullopt, hammock::Dims(c.ints(1)),
+                   FftNormOf(c.integer(2), true), hammock::Location::current());
+}
+/// input, dims, scale, forward
+Any FftC2C(Call c) {
+  auto transform = c.flag(3) ? hammock::fft_fftn : hammock::fft_ifftn;
+  return transform(c.tensor(0), std::nullopt, hammock::Dims(c.ints(1)),
+                   FftNormOf(c.integer(2), c.flag(3)), hammock::Location::current());
+}
+/// input, dims, scale, the size of the last of these dims
+Any FftC2R(Call c) {
+  hammock::Dims dims(c.ints(1)), sizes;
+  for (int64_t dim : dims) sizes.push_back(c.tensor(0).size(dim));
+  sizes[sizes.size() - 1] = c.integer(3);
+  return hammock::fft_irfftn(c.tensor(0), sizes, dims, FftNormOf(c.integer(2), false));
 }
 
 /// addmm with an activation behind it.
@@ -112,6 +142,9 @@ constexpr AdaptorEntry kTable[] = {
     {"repeat_interleave.Tensor", RepeatInterleave},
     {"linalg_inv_ex", LinalgInvEx},
     {"linalg_cholesky_ex", LinalgCholeskyEx},
+    {"_fft_r2c", FftR2C},
+    {"_fft_c2c", FftC2C},
+    {"_fft_c2r", FftC2R},
     {"_addmm_activation", AddmmActivation},
     {"cat", Cat},
     {"_cat", Cat},

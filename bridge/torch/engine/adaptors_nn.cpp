@@ -62,6 +62,8 @@ Any BatchNorm(Call c, bool training, double momentum, double eps) {
   return TupleOf({result, mean, scale});
 }
 Any NativeBatchNorm(Call c) { return BatchNorm(c, c.flag(5), c.real(6), c.real(7)); }
+/// The result alone, as TorchScript has it.
+Any BatchNormOfScript(Call c) { return NativeBatchNorm(c).ToList()[0]; }
 Any BatchNormNoStats(Call c) {
   auto [result, mean, scale] =
       hammock::native_batch_norm(c.tensor(0), Maybe(c, 1), Maybe(c, 2), std::nullopt, std::nullopt,
@@ -161,6 +163,7 @@ constexpr AdaptorEntry kTable[] = {
     {"adaptive_max_pool1d", [](Call c) { return AdaptiveMaxPool(c, "adaptive_max_pool1d"); }},
     {"adaptive_max_pool2d", [](Call c) { return AdaptiveMaxPool(c, "adaptive_max_pool2d"); }},
     {"adaptive_max_pool3d", [](Call c) { return AdaptiveMaxPool(c, "adaptive_max_pool3d"); }},
+    {"batch_norm", BatchNormOfScript},
     {"native_batch_norm", NativeBatchNorm},
     {"_native_batch_norm_legit", NativeBatchNorm},
     {"_native_batch_norm_legit.no_stats", BatchNormNoStats},

@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 #include <hammock/ops/create.h>
+#include <torch/version.h>
 
 #include <algorithm>
 
@@ -23,9 +24,13 @@ constexpr std::pair<c10::ScalarType, DType> kDTypes[] = {
     {at::kHalf, DType::kF16},         {at::kBFloat16, DType::kBF16},
     {at::kFloat, DType::kF32},        {at::kDouble, DType::kF64},
     {at::kComplexFloat, DType::kC64}, {at::kComplexDouble, DType::kC128},
+#if TORCH_VERSION_MAJOR > 2 || (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR >= 3)
+    {at::kUInt16, DType::kU16},       {at::kUInt32, DType::kU32},
+    {at::kUInt64, DType::kU64},
+#endif
 };
 
-/// A tensor of a kind that Hammock lacks.
+/// A tensor of a kind without a counterpart.
 struct ForeignTensor final : hammock::Object {
   explicit ForeignTensor(at::Tensor tensor) : tensor(std::move(tensor)) {}
   std::string type_name() const override {
@@ -89,7 +94,7 @@ DType ToDType(c10::ScalarType type) {
   for (const auto& [theirs, ours] : kDTypes) {
     if (theirs == type) return ours;
   }
-  throw Unsupported(std::string("Hammock has no dtype ") + c10::toString(type));
+  throw Unsupported(std::string("the bridge has no counterpart of dtype ") + c10::toString(type));
 }
 
 DType DTypeOfNumber(int64_t scalar_type) {

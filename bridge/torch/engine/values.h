@@ -12,7 +12,7 @@
 
 namespace hammock_torch {
 
-/// Throws Unsupported for a dtype that Hammock lacks.
+/// Throws Unsupported for a dtype without a counterpart.
 hammock::DType ToDType(c10::ScalarType type);
 c10::ScalarType FromDType(hammock::DType dtype);
 
@@ -36,7 +36,7 @@ at::Tensor ExportTensor(hammock::Tensor value);
 at::Tensor ShareTensor(const hammock::Tensor& value);
 
 /// Tensors are imported to `device`; devices, layouts and generators become none. A tensor of a
-/// kind that Hammock lacks (float8, sparse) is an object, which only PyTorch's ops take.
+/// kind without a counterpart (float8, sparse) is an object, which only PyTorch's ops take.
 hammock::Any FromIValue(const c10::IValue& value, const hammock::Device& device);
 /// `type` is that of the schema's argument: numbers, lists and devices are made to fit it.
 /// Tensors share Hammock's memory.

@@ -1,5 +1,6 @@
 """torch.compile(model, backend="hammock"): graphs of AOTAutograd as programs of Hammock."""
 
+import functools
 import math
 import operator
 
@@ -180,13 +181,15 @@ def _sizes_by_inputs(sizes, placeholders):
 
 
 def _device_to_keep(node, device):
-    """Where PyTorch traced a computed output, if a program of `device` gives it elsewhere."""
+    """Where PyTorch traced a computed output, if a program of `device` gives it elsewhere: on its
+    card, or on the CPU."""
     if not isinstance(node, fx.Node) or node.op == "placeholder":
         return None
     value = node.meta.get("val")
     if not isinstance(value, torch.Tensor):
         return None
-    return value.device if value.device != torch.device(device) else None
+    given = torch.device(device if device.startswith("cuda") else "cpu")
+    return value.device if value.device != given else None
 
 
 def _restrided(tensor, strides):
@@ -200,7 +203,8 @@ def _restrided(tensor, strides):
 
 
 def _device_of(gm):
-    """The device of Hammock that computes the graph: the card of its tensors, where Hammock has it."""
+    """The device of Hammock that computes the graph, where none is named: the card of its tensors,
+    where Hammock has it, else the CPU."""
     for node in gm.graph.nodes:
         value = node.meta.get("val")
         if isinstance(value, torch.Tensor) and value.device.type == "cuda":
@@ -209,9 +213,9 @@ def _device_of(gm):
     return "cpu"
 
 
-def _compile(gm, example_inputs):
-    """A boxed function that runs the graph on Hammock."""
-    device = _device_of(gm)
+def _compile(gm, example_inputs, device):
+    """A boxed function that runs the graph on a device of Hammock; "" for that of its tensors."""
+    device = device or _device_of(gm)
     placeholders = [n for n in gm.graph.nodes if n.op == "placeholder"]
     outputs = next(n for n in gm.graph.nodes if n.op == "output").args[0]
     views, restrided, moved = [], [], []  # made here, of inputs and of computed values
@@ -222,6 +226,7 @@ def _compile(gm, example_inputs):
             views.append((i, placeholders.index(chain[0]), calls))
             output = None
         elif (strides := _strides_to_keep(output)) is not None:
+            # Else it is row-major: only the run itself tells its sizes, as of `nonzero`.
             if (strides := _sizes_by_inputs(strides, placeholders)) is not None:
                 restrided.append((i, strides))
         if (place := _device_to_keep(output, device)) is not None:
@@ -253,20 +258,26 @@ def _compile(gm, example_inputs):
     return function
 
 
-_backend = None
+@functools.cache
+def _backend(device):
+    compiler = functools.partial(_compile, device=device)
+    return aot_autograd(
+        fw_compiler=compiler,
+        bw_compiler=compiler,
+        inference_compiler=compiler,
+        decompositions=_decompositions(),
+        partition_fn=min_cut_rematerialization_partition,
+    )
 
 
-def hammock(gm, example_inputs, **options):
-    """The backend, found by name through the entry point torch_dynamo_backends."""
-    global _backend
-    if options.get("options"):
-        raise ValueError(f'backend "hammock" has no options, got {options["options"]}')
-    if _backend is None:
-        _backend = aot_autograd(
-            fw_compiler=_compile,
-            bw_compiler=_compile,
-            inference_compiler=_compile,
-            decompositions=_decompositions(),
-            partition_fn=min_cut_rematerialization_partition,
-        )
-    return _backend(gm, example_inputs)
+def hammock(gm, example_inputs, *, mode=None, options=None):
+    """The backend, found by name through the entry point torch_dynamo_backends.
+
+    options={"device": "cuda:0"} says which device of Hammock computes, else HAMMOCK_DEVICE, else the
+    tensors: the card where they lie, or the CPU. `mode` says nothing to Hammock.
+    """
+    options = dict(options or {})
+    device = options.pop("device", None) or _C.configured_device()
+    if options:
+        raise ValueError(f'backend "hammock" has one option, "device", got {sorted(options)}')
+    return _backend(device)(gm, example_inputs)

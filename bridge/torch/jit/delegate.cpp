@@ -3,8 +3,11 @@
 //
 // Methods are inlined and their graphs become programs when the module is lowered, and again when a
 // saved module is loaded. Parameters are read at every call where they are, so that a state dict
-// that is loaded into the lowered module's memory is seen.
+// that is loaded into the lowered module's memory is seen. Writes to inputs and buffers are
+// copied into their memory when the call ends.
 
+#include <ATen/MemoryOverlap.h>
+#include <hammock/ir/node.h>
 #include <torch/csrc/jit/api/module.h>
 #include <torch/csrc/jit/backends/backend.h>
 #include <torch/csrc/jit/backends/backend_debug_handler.h>
@@ -23,8 +26,10 @@ namespace hammock_torch {
 namespace {
 
 using hammock::Any;
+using hammock::Tensor;
 using torch::jit::Graph;
 using torch::jit::Node;
+using torch::jit::Value;
 
 /// A compiled method: what `execute` gets as its handle.
 struct Method : torch::CustomClassHolder {
@@ -78,6 +83,77 @@ c10::IValue OwnedIValue(const Any& value, const c10::TypePtr& type) {
   return ToIValue(value, type);
 }
 
+/// The attribute of `module` that a value of a method's graph stands for.
+c10::IValue AttributeOf(const Value& value, const torch::jit::Module& module) {
+  if (value.node()->kind() != c10::prim::GetAttr) return module._ivalue();
+  c10::IValue owner = AttributeOf(*value.node()->input(), module);
+  return owner.toObjectRef().getAttr(value.node()->s(c10::attr::name));
+}
+
+bool IsNumberOrText(const c10::TypePtr& type) {
+  return type->isSubtypeOf(*c10::NumberType::get()) || type->kind() == c10::TypeKind::BoolType ||
+         type->kind() == c10::TypeKind::StringType;
+}
+
+/// Numbers, flags (`training`) and strings of the module as constants: LowerGraph takes tensors.
+void FoldAttributes(torch::jit::Block& block, const torch::jit::Module& module) {
+  for (Node* node : block.nodes()) {
+    for (torch::jit::Block* inner : node->blocks()) FoldAttributes(*inner, module);
+    if (node->kind() != c10::prim::GetAttr || !IsNumberOrText(node->output()->type())) continue;
+    torch::jit::WithInsertPoint before(node);
+    c10::IValue constant = AttributeOf(*node->output(), module);
+    node->output()->replaceAllUsesWith(block.owningGraph()->insertConstant(constant));
+  }
+}
+
+/// A tensor of a call: PyTorch's, and Hammock's over the same memory.
+struct Argument {
+  at::Tensor theirs;
+  Tensor ours;
+  hammock::Value before;  ///< of `ours`
+};
+
+/// Appends the tensors of `input`, of which `made` was made.
+void AddArguments(const c10::IValue& input, const Any& made, std::vector<Argument>& arguments) {
+  if (made.IsTensor()) {
+    arguments.push_back({input.toTensor(), made.ToTensor(), made.ToTensor().value()});
+  } else if (made.kind() == Any::Kind::kDict) {
+    for (const auto& item : input.toGenericDict()) {
+      AddArguments(item.value(), made.ToDict().at(item.key().toStringRef()), arguments);
+    }
+  } else if (made.IsSequence()) {
+    c10::ArrayRef<c10::IValue> items =
+        input.isTuple() ? c10::ArrayRef<c10::IValue>(input.toTupleRef().elements())
+                        : input.toListRef();
+    for (size_t i = 0; i < items.size(); ++i) AddArguments(items[i], made.ToList()[i], arguments);
+  }
+}
+
+/// The arguments that were written since.
+std::vector<Argument> Written(const std::vector<Argument>& arguments) {
+  std::vector<Argument> written;
+  for (const Argument& argument : arguments) {
+    if (argument.ours.value() == argument.before) continue;
+    for (const Argument& other : arguments) {
+      auto overlap = at::get_overlap_status(argument.theirs, other.theirs);
+      bool apart = overlap == at::MemOverlapStatus::No || overlap == at::MemOverlapStatus::TooHard;
+      TORCH_CHECK(apart || &other == &argument,
+                  "hammock: the method writes to a tensor that shares memory with another one");
+    }
+    written.push_back({argument.theirs, argument.ours, {}});
+  }
+  return written;
+}
+
+void WriteBack(std::vector<Argument> written) {
+  at::NoGradGuard no_grad;
+  // All of it before the first write: a new value may be the memory of another argument.
+  std::vector<at::Tensor> values;
+  for (Argument& argument : written)
+    values.push_back(ExportTensor(std::exchange(argument.ours, {})));
+  for (size_t i = 0; i < values.size(); ++i) written[i].theirs.copy_(values[i]);
+}
+
 class Delegate : public torch::jit::PyTorchBackendInterface {
  public:
   /// A device that is not there is an error of its own, which names those that are.
@@ -91,6 +167,9 @@ class Delegate : public torch::jit::PyTorchBackendInterface {
       std::string name = entry.key().toStringRef();
       auto graph = module.get_method(name).graph()->copy();
       torch::jit::Inline(*graph);
+      FoldAttributes(*graph->block(), module);
+      torch::jit::ConstantPropagation(graph);  // and branches that flags decide
+      torch::jit::EliminateDeadCode(graph);
       auto [lowered, parameters] = torch::jit::LowerGraph(*graph, module._ivalue());
       torch::jit::ConstantPropagation(lowered);
       torch::jit::EliminateDeadCode(lowered);
@@ -113,16 +192,23 @@ class Delegate : public torch::jit::PyTorchBackendInterface {
   c10::impl::GenericList execute(c10::IValue handle, c10::impl::GenericList inputs) override {
     auto method = handle.toCustomClass<Method>();
     const hammock::Device& device = method->program.device();
+    std::vector<c10::IValue> values = inputs.vec();
+    values.insert(values.end(), method->parameters.begin(), method->parameters.end());
     std::vector<Any> given;
-    for (const c10::IValue& input : inputs.vec()) given.push_back(FromIValue(input, device));
-    for (const c10::IValue& input : method->parameters) given.push_back(FromIValue(input, device));
+    std::vector<Argument> arguments;
+    for (const c10::IValue& value : values) {
+      given.push_back(FromIValue(value, device));
+      AddArguments(value, given.back(), arguments);
+    }
     std::vector<Any> computed = method->program.Run(given);
     given.clear();
+    arguments = Written(arguments);
     // A method that returns a tuple returns its items.
     if (computed.size() == 1 && computed[0].kind() == Any::Kind::kTuple) {
       computed = hammock::AnyList(computed[0].ToList());
     }
-    std::vector<hammock::Tensor> tensors;
+    std::vector<Tensor> tensors;
+    for (const Argument& argument : arguments) tensors.push_back(argument.ours);
     for (const Any& value : computed) {
       if (value.IsTensor()) tensors.push_back(value.ToTensor());
     }
@@ -133,6 +219,7 @@ class Delegate : public torch::jit::PyTorchBackendInterface {
       Any value = std::exchange(computed[i], Any());
       results.push_back(OwnedIValue(value, method->results[i]));
     }
+    WriteBack(std::move(arguments));
     return results;
   }
 };

@@ -3,6 +3,7 @@
 import contextlib
 import copy
 import math
+import re
 import unittest
 
 import hammock_torch
@@ -42,6 +43,11 @@ def missing(test, *names):
     finally:
         hammock_torch.set_strict(True)
         hammock_torch.reset_fallbacks()
+
+
+def compiles():
+    """The devices of the graphs that Hammock has compiled, one for each."""
+    return re.findall(r"^compile \d+ on (\S+):", hammock_torch.lazy.report(), re.MULTILINE)
 
 
 class Compile(unittest.TestCase):
@@ -84,9 +90,12 @@ class Compile(unittest.TestCase):
 
         compiled = torch.compile(fn, backend=hammock, dynamic=True)
         w = torch.randn(4, 3)
+        before = len(compiles())
         for n in range(2, 30):
-            x = torch.randn(n, 4)
-            torch.testing.assert_close(compiled(x, w), fn(x, w))
+            for _ in range(3):  # recorded, captured, called directly
+                x = torch.randn(n, 4)
+                torch.testing.assert_close(compiled(x, w), fn(x, w))
+        self.assertLessEqual(len(compiles()) - before, 4)
 
     def test_sizes_are_computed_with(self):
         def fn(x):
@@ -114,10 +123,22 @@ class Compile(unittest.TestCase):
         with self.assertRaisesRegex(RuntimeError, "higher_order::cond"):
             compiled(torch.ones(3))
 
-    def test_dtypes_that_hammock_lacks_cost_their_ops(self):
+    def test_unsigned_integers(self):
+        def fn(x):
+            short, long = x.to(torch.uint16), x.to(torch.uint64)
+            return short.to(torch.int32) + long.float(), short, x.to(torch.uint32), long
+
+        compiled = torch.compile(fn, backend=hammock)
+        x = torch.tensor([0.0, 7.5, 40000.0, 65535.0])
+        for _ in range(3):
+            for result, expected in zip(compiled(x), fn(x)):
+                self.assertEqual(result.dtype, expected.dtype)
+                self.assertEqual(result.tolist(), expected.tolist())
+
+    def test_dtypes_that_the_bridge_lacks_cost_their_ops(self):
         def fn(x):
             small = (x * 2).to(torch.float8_e4m3fn)
-            return small.float() + (x + 300).to(torch.uint16).to(torch.int32), small
+            return small.float() + 1, small
 
         compiled = torch.compile(fn, backend=hammock)
         x = torch.rand(5)
@@ -126,6 +147,33 @@ class Compile(unittest.TestCase):
                 result, small = compiled(x)
             torch.testing.assert_close(result, fn(x)[0])
             self.assertEqual(small.dtype, torch.float8_e4m3fn)
+
+    def test_a_device_is_named(self):
+        def fn(x, w):
+            return torch.tanh(x @ w).t()
+
+        x, w = torch.randn(3, 4), torch.randn(4, 2, requires_grad=True)
+        for device in ("reference", "cpu"):
+            compiled = torch.compile(fn, backend=hammock, options={"device": device})
+            before = len(compiles())
+            for _ in range(3):
+                result = compiled(x, w)
+                self.assertEqual(result.device, x.device)
+                torch.testing.assert_close(result, fn(x, w))
+                (grad,) = torch.autograd.grad(result.sum(), w)
+                torch.testing.assert_close(grad, torch.autograd.grad(fn(x, w).sum(), w)[0])
+            devices = {name.split(":")[0] for name in compiles()[before:]}
+            self.assertEqual(devices, {device})
+
+    def test_options_that_are_not_there(self):
+        for options, message in (
+            ({"device": "no such thing"}, "no such thing"),
+            ({"depth": 3}, 'one option, "device", got .*depth'),
+        ):
+            torch._dynamo.reset()
+            compiled = torch.compile(lambda x: x + 1, backend=hammock, options=options)
+            with self.assertRaisesRegex(Exception, message):
+                compiled(torch.ones(3))
 
     def test_inputs_are_written(self):
         def fn(x, y):

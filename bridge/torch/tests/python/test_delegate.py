@@ -1,5 +1,6 @@
 """The delegate "hammock": branches, loops, results of all kinds, archives, errors with their line."""
 
+import copy
 import os
 import subprocess
 import sys
@@ -59,6 +60,26 @@ class Top(torch.nn.Module):
 
     def forward(self, x, y):
         return self.linear(self.outer(x, y))
+
+
+class Counting(torch.nn.Module):
+    """Writes to buffers and inputs, also through views and in one branch alone."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm = torch.nn.BatchNorm1d(3)
+        self.register_buffer("calls", torch.zeros(2, dtype=torch.int64))
+
+    def forward(self, x, both: Tuple[torch.Tensor, torch.Tensor], several: List[torch.Tensor], n: int):
+        self.calls[1] += 1
+        y = self.norm(x)
+        x.t().add_(1)
+        first, second = both
+        first.copy_(second)
+        second.mul_(2)
+        if n > 0:
+            several[0].neg_()
+        return y, several[1] + 1, self.calls.clone(), self.norm.running_var.clone()
 
 
 def lower(module, device="cpu"):
@@ -121,6 +142,24 @@ class Delegate(unittest.TestCase):
         self.assertIn("__loweredModule__", selected.outer.inner.code)
         with torch.no_grad():
             torch.testing.assert_close(selected(x, y), expected)
+
+    def test_writes_to_inputs_and_buffers(self):
+        model = Counting()
+        lowered = lower(torch.jit.script(copy.deepcopy(model)))
+        for n in (1, 1, 1, 0, 0, 0):  # recorded, captured, replayed
+            x = torch.randn(4, 3)
+            both, several = (torch.randn(2), torch.randn(2)), [torch.randn(3), torch.randn(3)]
+            given = copy.deepcopy((x, both, several))
+            expected = model(x, both, several, n)
+            torch.testing.assert_close(lowered.forward(*given, n), expected)
+            torch.testing.assert_close(given, (x, both, several))
+        self.assertEqual(expected[2].tolist(), [0, 6])
+
+    def test_writes_to_memory_that_is_shared(self):
+        lowered = lower(torch.jit.script(Counting()))
+        x, y = torch.randn(4, 3), torch.randn(3)
+        with self.assertRaisesRegex(RuntimeError, "shares memory"):
+            lowered.forward(x, (y, y), [y + 1, y + 2], 0)
 
     def test_a_device_that_is_not_there(self):
         with self.assertRaisesRegex(RuntimeError, "no such thing"):

@@ -120,6 +120,10 @@ OPS = {
                             F.binary_cross_entropy_with_logits(a, b.sigmoid()),
                             F.cross_entropy(a[0], torch.tensor([0, 1, 2], device=a.device))),
     "lerp": lambda a, b: (a.lerp(b, 0.3), torch.addcmul(a, a, b, value=2), torch.addcdiv(a, a, b)),
+    "fft": lambda a, b: (
+        torch.fft.rfft(a, norm="ortho"), torch.fft.fft(a), torch.fft.ifft2(torch.complex(a, b)),
+        torch.fft.fftn(torch.complex(a, b), norm="forward"), torch.fft.irfft(torch.complex(a, b), 7),
+    ),
     "attention": lambda a, b: F.scaled_dot_product_attention(a, b, a),
 }
 
@@ -225,8 +229,8 @@ def test_op(name):
 
 @pytest.mark.parametrize("name", OPS)
 def test_op_of_transposed(name):
-    if name in ("floor_divide", "random"):
-        pytest.skip("floor_divide: meta is row-major; random: drawn once, above")
+    if name in ("floor_divide", "fft", "random"):
+        pytest.skip("floor_divide, complex: meta differs from the CPU; random: drawn once, above")
     a, b = x.permute(0, 2, 1).contiguous().permute(0, 2, 1), y
     both(OPS[name], a, b)
 
@@ -323,11 +327,7 @@ def test_encoder_layer_in_inference():
 def test_no_fallbacks_in_the_ops_above():
     for op in OPS.values():
         op(x.to("hammock"), y.to("hammock"))
-    assert set(hammock_torch.fallbacks()) <= KNOWN_FALLBACKS
-
-
-# docs/pytorch.md names them.
-KNOWN_FALLBACKS = set()
+    assert hammock_torch.fallbacks() == {}
 
 
 def test_ops_of_other_libraries_are_theirs():
@@ -346,6 +346,41 @@ def test_errors_are_those_of_pytorch():
         a.permute(2, 0, 1).view(-1)
     with pytest.raises(IndexError):
         a.sum(7)
+
+
+def test_a_matrix_without_a_factor_is_an_error_of_its_reader():
+    torch.ops.hammock.device_check_meta(False)
+    for factor in (torch.linalg.cholesky, torch.linalg.inv):
+        result = factor(torch.zeros(2, 2, device="hammock"))
+        with pytest.raises(RuntimeError, match="not positive-definite|singular"):
+            result.cpu()
+
+
+def test_conjugates():
+    def run(a, b):
+        z = torch.complex(a, b)
+        return z.conj() + 0, z.conj().imag, z.conj()[0] @ z[0].t(), torch.fft.hfft(z, norm="ortho")
+
+    both(run, x, y)
+
+
+def test_gradients_of_transforms():
+    def run(a, b):
+        a = a.detach().requires_grad_()
+        torch.fft.rfft(a).abs().square().sum().backward()
+        again = torch.fft.irfft(torch.complex(a, b))
+        again.mul(again.detach()).sum().backward()
+        return a.grad
+
+    both(run, x, y, tolerance=1e-4)
+    assert hammock_torch.fallbacks() == {}
+
+
+def test_unsigned_integers():
+    torch.ops.hammock.device_check_meta(False)
+    for dtype in (torch.uint16, torch.uint32, torch.uint64):
+        same(ints.to("hammock").to(dtype), ints.to(dtype))
+    assert hammock_torch.fallbacks() == {}
 
 
 def test_laziness_ends_where_a_value_is_needed():
