@@ -366,6 +366,10 @@ class Writer {
     bool several = schema.variadic_returns() || schema.returns().size() > 1;
     int64_t results = schema.variadic_returns() ? 2 : static_cast<int64_t>(schema.returns().size());
     if (several) call.part = static_cast<int>(random_.In(0, results - 1));
+    // Some take diagonals of them.
+    for (int id : UsesOf(call)) {
+      if (run_.variables().count(id) && At(id).IsOfParts()) return false;
+    }
     call.result = next_++;
     return Add(std::move(call));
   }

@@ -86,6 +86,14 @@ Scalar SpecialInt(Random& random, DType dtype) {
 
 void Fill(HostTensor& tensor, Random& random) {
   DType dtype = tensor.dtype();
+  if (IsComplex(dtype)) {
+    HostTensor parts(Shape(RealOf(dtype), {2 * tensor.numel()}), tensor.storage());
+    return Fill(parts, random);
+  }
+  if (!InfoOf(dtype).supported) {
+    HostTensor bits(Shape(DType::kU8, {tensor.bytes()}), tensor.storage());
+    return Fill(bits, random);
+  }
   Style style = StyleOf(random);
   char* bytes = static_cast<char*>(tensor.mutable_data());
   int64_t width = InfoOf(dtype).bits / 8;

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "backends/reference/interpreter.h"
+#include "compiler/passes/expand_storage.h"
 #include "compiler/passes/split_complex.h"
 #include "fuzz/generator.h"
 #include "hammock/error.h"
@@ -101,7 +102,7 @@ void Generator::Choose() {
   if (kind < 79) return Normalise();
   if (kind < 80) return Bitcast();
   if (kind < 81) return void(Leaf(SomeDType(), SomeSizes()));
-  if (kind < 83) return Pair();
+  if (kind < 83) return random_.OneIn(3) ? ComplexOps() : random_.OneIn(2) ? Stored() : Pair();
   if (kind < 88) return Move();
   if (kind < 93) return Order();
   if (kind < 95) return Pick();
@@ -189,6 +190,64 @@ void Generator::AddParts(GraphValue whole) {
   GraphBuilder out(std::move(graph_));
   for (int part : {0, 1}) values_.push_back(PartInMemory(out, whole, part));
   graph_ = out.Finish();
+}
+
+void Generator::AddLowered(const Graph& body, const std::vector<GraphValue>& operands) {
+  const Graph lowered = ExpandStorage(SplitComplex(body));
+  NodeMap<GraphValue> own(lowered.size());
+  auto value_of = [&](GraphValue value) {
+    if (value.node) value = {own[value.node].node, own[value.node].index + value.index};
+    return value;
+  };
+  size_t next = 0;
+  for (NodeId id : lowered.ids()) {
+    GraphNode node = lowered[id];
+    if (node.op == &ops::kInput) {
+      own[id] = operands[next++];
+      continue;
+    }
+    std::vector<GraphValue> inputs;
+    for (GraphValue input : node.inputs) inputs.push_back(value_of(input));
+    node.inputs = inputs;
+    own[id] = {graph_.Append(std::move(node)), 0};
+  }
+  for (GraphValue output : lowered.outputs()) values_.push_back(value_of(output));
+}
+
+void Generator::ComplexOps() {
+  static const OpDef* const kOps[] = {&ops::kAdd, &ops::kSub, &ops::kMul, &ops::kDiv};
+  const DType dtype = random_.Pick(kComplex);
+  const Shape whole(dtype, SomeSizes()), part = whole.With(RealOf(dtype));
+  GraphValue x = Like(part.dtype(), part.sizes()), y = Like(part.dtype(), part.sizes());
+  Graph body;
+  GraphValue real = body.AddInput(part), imag = body.AddInput(part), other = body.AddInput(whole);
+  GraphValue z = {body.AddNode(ops::kComplex, {real, imag}), 0};
+  for (int64_t i = random_.Between(1, 3); i > 0; --i) {
+    z = {body.AddNode(*random_.Pick(kOps), {z, random_.OneIn(3) ? z : other}), 0};
+  }
+  body.SetOutputs({{body.AddNode(ops::kReal, {z}), 0}, {body.AddNode(ops::kImag, {z}), 0}});
+  AddLowered(body, {x, y, graph_.AddInput(whole)});
+}
+
+void Generator::Stored() {
+  const DType dtype = random_.Pick(kStored);
+  Dims sizes = SomeSizes();
+  if (InfoOf(dtype).bits < 8 && (sizes.empty() || sizes.back() % 2 != 0)) sizes.push_back(2);
+  const DType wide =
+      IsFloat(dtype) ? random_.Pick(kFloats) : random_.Pick({DType::kI32, DType::kU8});
+  Graph body;
+  GraphValue operand, stored;
+  if (random_.OneIn(2)) {
+    operand = graph_.AddInput(Shape(dtype, sizes));
+    stored = body.AddInput(Shape(dtype, sizes));
+  } else {
+    operand = Like(wide, sizes);
+    if (IsFloat(wide)) operand = WithoutNan(operand);
+    GraphValue x = body.AddInput(Shape(wide, sizes));
+    stored = {body.AddNode(ops::kCast, {x}, {Attr(dtype)}), 0};
+  }
+  body.AddOutput({body.AddNode(ops::kCast, {stored}, {Attr(wide)}), 0});
+  AddLowered(body, {operand});
 }
 
 void Generator::Transform() {

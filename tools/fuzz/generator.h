@@ -14,6 +14,9 @@ namespace hammock::fuzz {
 inline constexpr DType kDTypes[] = {
     DType::kBool, DType::kU8,  DType::kU16, DType::kU32,  DType::kU64, DType::kI8, DType::kI16,
     DType::kI32,  DType::kI64, DType::kF16, DType::kBF16, DType::kF32, DType::kF64};
+/// Of values in memory alone: graphs that backends compute have parts and bits of these.
+inline constexpr DType kComplex[] = {DType::kC64, DType::kC128};
+inline constexpr DType kStored[] = {DType::kF8E4M3, DType::kF8E5M2, DType::kI4, DType::kU4};
 inline constexpr DType kFloats[] = {DType::kF32, DType::kF32, DType::kF32,
                                     DType::kF64, DType::kF16, DType::kBF16};
 
@@ -79,6 +82,12 @@ class Generator {
   void Bitcast();
   /// Complex numbers, as split_complex leaves them: a value in memory and its parts.
   void Pair();
+  /// Complex arithmetic, of parts and of numbers in memory.
+  void ComplexOps();
+  /// Casts of storage types in memory, and to them and back.
+  void Stored();
+  /// Results of a graph after the passes that replace complex numbers and storage types.
+  void AddLowered(const Graph& body, const std::vector<GraphValue>& operands);
   /// Fourier transforms, in a quarter of the cases.
   void Transform();
   /// Both parts of a complex value.

@@ -2,6 +2,7 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cstring>
 #include <deque>
 
@@ -66,7 +67,9 @@ Slot& SlotOf(size_t index) {
 int64_t programs_run[2];
 int64_t kernels_run[2];
 
-size_t WidthOf(const Shape& type) { return static_cast<size_t>(InfoOf(type.dtype()).bits / 8); }
+size_t WidthOf(const Shape& type) {
+  return static_cast<size_t>(std::max(InfoOf(type.dtype()).bits / 8, 1));
+}
 
 }  // namespace
 

@@ -65,6 +65,15 @@ TEST(Fuzz, GeneratesEveryPrimitiveThatItClaims) {
   }
 }
 
+TEST(Fuzz, GeneratesValuesOfEveryDType) {
+  std::set<DType> seen;
+  for (uint64_t seed = 1; seed <= 1000; ++seed) {
+    Case test = GenerateCase(seed);
+    for (const GraphNode& node : test.graph.nodes()) seen.insert(node.type().dtype());
+  }
+  EXPECT_EQ(seen.size(), static_cast<size_t>(kNumDTypes));
+}
+
 TEST(Fuzz, TheSameSeedGivesTheSameCase) {
   EXPECT_EQ(ToText(GenerateCase(17)), ToText(GenerateCase(17)));
   EXPECT_NE(ToText(GenerateCase(17)), ToText(GenerateCase(18)));
