@@ -185,8 +185,9 @@ void Group::State::Attach(std::shared_ptr<DeviceConnections> connections) {
 // Connections between devices are made once: a rank that uses a second device runs the collectives
 // of that one on the host, and so do the others.
 uint16_t Group::State::DeviceWord(const std::string& device) {
+  if (device.empty()) return 0;  // a barrier holds no graph mutex
   if (device_.empty()) device_ = device;
-  if (device.empty() || device != device_) return 0;
+  if (device != device_) return 0;
   return static_cast<uint16_t>(HashString(device.substr(0, device.find(':'))).lo | 1);
 }
 

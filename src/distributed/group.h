@@ -163,7 +163,7 @@ struct Group::State : std::enable_shared_from_this<Group::State> {
   void Write(const std::string& key, const std::string& value);
 
   std::unique_ptr<Engine> engine_;
-  std::string device_;                           // that collectives of the group first ran on
+  std::string device_;  // that steps first ran collectives of the group on; of the graph mutex
   std::shared_ptr<DeviceConnections> attached_;  // set once; guarded for those who close
   std::mutex mutex_;
   std::condition_variable diagnosed_;

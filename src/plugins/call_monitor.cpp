@@ -38,8 +38,7 @@ constinit ThreadCalls unwatched;
 /// seen before is slow.
 const Pace* HangingIn(ThreadCalls& thread, Clock::time_point now, std::chrono::milliseconds most) {
   const uint64_t number = thread.number.load(std::memory_order_acquire);
-  Pace* running = thread.running.load(std::memory_order_relaxed);
-  std::atomic_thread_fence(std::memory_order_acquire);
+  Pace* running = thread.running.load(std::memory_order_acquire);
   if (thread.number.load(std::memory_order_relaxed) != number || !running) return nullptr;
   if (thread.seen != number) {
     thread.seen = number;

@@ -74,7 +74,8 @@ class InCall {
 
  private:
   void Set(Pace* pace) {
-    own_.running.store(pace, std::memory_order_relaxed);
+    // Whoever sees the call sees the number of the one before it too.
+    own_.running.store(pace, std::memory_order_release);
     own_.number.store(own_.number.load(std::memory_order_relaxed) + 1, std::memory_order_release);
   }
 

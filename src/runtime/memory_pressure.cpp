@@ -48,18 +48,31 @@ struct LiveValue {
   LocationId location = 0;
 };
 
-/// The value that a tensor keeps on its device: that of its alias group, where it has one.
-Value HeldBy(TensorImpl& impl) {
-  if (!impl.SharesMemory()) return {NodePtr(impl.node), impl.index};
-  std::lock_guard lock(impl.view->group->mutex);
-  return impl.view->group->base;
+/// The values that tensors of all threads keep on the device: of those that share memory, the base
+/// of their group.
+std::vector<Value> HeldOn(DeviceId device) {
+  std::vector<Value> held;
+  std::vector<std::shared_ptr<AliasGroup>> groups;
+  for (ThreadContext* context : AllContexts()) {
+    std::lock_guard lock(context->lock);
+    for (Link* list : {&context->pending, &context->settled}) {
+      for (Link* link = list->next; link != list; link = link->next) {
+        auto* impl = static_cast<TensorImpl*>(link);
+        if (impl->node->device() != device) continue;
+        if (impl->SharesMemory()) {
+          groups.push_back(impl->view->group);
+        } else {
+          held.push_back({NodePtr(impl->node), impl->index});
+        }
+      }
+    }
+  }
+  for (const std::shared_ptr<AliasGroup>& group : groups) held.push_back(BaseValue(group));
+  return held;
 }
 
 std::vector<LiveValue> LargestLive(DeviceEntry& device, size_t most) {
-  Device of = Device::FromId(device.id);
-  std::vector<Tensor> tensors = LazyGraphExecutor::Get()->GetLiveTensors(&of);
-  std::vector<Value> held;
-  for (const Tensor& tensor : tensors) held.push_back(HeldBy(*tensor.impl()));
+  const std::vector<Value> held = HeldOn(device.id);
   std::vector<LiveValue> live;
   std::map<const lazy::BackendData*, bool> seen;  // looked up, never iterated
   {

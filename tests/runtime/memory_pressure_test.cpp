@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <stop_token>
+#include <thread>
+
 #include "hammock/config.h"
 #include "runtime/runtime.h"
 #include "support/host_backend.h"
@@ -91,6 +94,22 @@ TEST_F(Memory, AStepThatFailsNamesWhatIsLarge) {
   SetMemoryLimit(device, 0);
   Lazy().ClearErrors(more);
   EXPECT_EQ(more.host().at(0).ToDouble(), 2.0) << "it was rolled back";
+}
+
+// For the sanitizers: a write lets go of the value that the tensor had. So many tensors that one is
+// written while they are looked at.
+TEST_F(Memory, AStepThatFailsLooksAtTensorsThatOthersWrite) {
+  std::vector<Tensor> tensors;
+  for (int i = 0; i < 5000; ++i) tensors.push_back(OnHost({1}));
+  LimitTo(kMegabyte);
+  std::jthread writer([&](const std::stop_token& stop) {
+    Tensor x = OnHost({1, 2});
+    while (!stop.stop_requested()) x.fill_(1.0f);
+  });
+  for (int round = 0; round < 5; ++round) {
+    Tensor large = zeros({512, 1024}, f32, device) + 1.0f;
+    EXPECT_CODE(large.host(), ErrorCode::kOutOfMemory);
+  }
 }
 
 TEST_F(Memory, LimitsAreChecked) {
