@@ -314,6 +314,7 @@ Tensor OldWeights(const Call& c, const std::string& prefix, int64_t targets, siz
   std::vector<int64_t> trees = c.IntList(prefix + "_treeids"), ids = c.IntList(prefix + "_nodeids");
   std::vector<int64_t> at = c.IntList(prefix + "_ids");
   std::vector<float> weights = c.FloatList(prefix + "_weights");
+  CheckListed(c, targets);
   CheckListed(c, static_cast<int64_t>(count) * targets);
   std::vector<float> table(count * static_cast<size_t>(targets), 0.0f);
   for (size_t i = 0; i < trees.size(); ++i) {
@@ -445,6 +446,7 @@ Values TreeEnsemble(Call& c) {
   nodes.missing = c.IntList("nodes_missing_value_tracks_true");
   nodes.missing.resize(nodes.yes.size(), 0);
   int64_t wide = c.Int("n_targets", 1);
+  CheckListed(c, wide);
   CheckListed(c, static_cast<int64_t>(nodes.yes.size()) * wide);
   std::vector<float> table(nodes.yes.size() * static_cast<size_t>(wide), 0.0f);
   for (int64_t i = 0; i < leaves; ++i) {
