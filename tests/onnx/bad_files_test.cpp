@@ -416,6 +416,28 @@ TEST_F(OnnxBadFiles, IndexesOutsideOfTables) {
                IntAttribute("max_skip_count", 0)},
               9, {Initial<int64_t>("words", {1, 2}, {2})});
   EXPECT_NE(ErrorOfCall(counts, {}).find("an index of -500000"), std::string::npos);
+
+  format::Model boxes = OneNode("NonMaxSuppression", {}, {}, 11,
+                                {Initial<float>("boxes", std::vector<float>(64, 1), {1, 64, 1}),
+                                 Initial<float>("scores", std::vector<float>(64, 1), {1, 1, 64}),
+                                 Initial<int64_t>("most", {64}, {1})});
+  EXPECT_NE(ErrorOfCall(boxes, {}).find("boxes of f32[1,64,1]"), std::string::npos);
+}
+
+/// The tensors of attributes are as long as their dims say.
+TEST_F(OnnxBadFiles, AttributesThatAreCutOff) {
+  auto cut_off = [](const char* name) {
+    format::Attribute attribute;
+    attribute.name = name;
+    attribute.kind = format::Attribute::kTensor;
+    attribute.tensors.push_back(Initial<int64_t>(name, {1}, {4096}));
+    return attribute;
+  };
+  format::Model labels = OneNode("LabelEncoder", {Info("x", format::kInt64, {})},
+                                 {cut_off("keys_tensor"), cut_off("values_tensor")}, 21);
+  EXPECT_NE(
+      ErrorOfCall(In("ai.onnx.ml", 4, labels), {zeros({1}, DType::kI64)}).find("the file has 8"),
+      std::string::npos);
 }
 
 TEST_F(OnnxBadFiles, RegionsFarOutsideOfTheInput) {

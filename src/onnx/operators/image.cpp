@@ -322,6 +322,9 @@ Values RoiAlign(Call& c) {
 /// How many boxes are kept depends on their values: it runs on the host.
 Values NonMaxSuppression(Call& c) {
   Dims sizes = c.At(0).known() ? c.Host(0).shape().sizes() : c[0].sizes();
+  if (sizes.size() != 3 || sizes[2] != 4) {
+    c.Fail("boxes of {}", Shape(DType::kF32, sizes).to_string());
+  }
   std::vector<double> boxes = c.Numbers(0), scores = c.Numbers(1);
   int64_t batches = sizes[0], count = sizes[1];
   int64_t classes =

@@ -2,6 +2,7 @@
 #include <limits>
 #include <map>
 
+#include "onnx/file.h"
 #include "onnx/operators/learning.h"
 #include "onnx/program.h"
 
@@ -123,11 +124,7 @@ Values LabelEncoder(Call& c) {
     const format::Attribute* found = c.Find(name);
     return found && !found->tensors.empty() ? &found->tensors[0] : nullptr;
   };
-  auto numbers = [&](const format::Tensor& tensor) {
-    HostTensor host = HostTensor::Copy(Shape(DTypeOfElement(tensor.element), Dims(tensor.dims)),
-                                       tensor.bytes.data());
-    return host;
-  };
+  auto numbers = [](format::Tensor tensor) { return TakeElements(tensor, ""); };
   std::vector<std::string> keys;
   auto text_of = [](const Scalar& number) { return number.To(DType::kF64).to_string(); };
   if (c.HasAttribute("keys_strings")) keys = c.TextList("keys_strings");
@@ -203,6 +200,7 @@ Values OneHotEncoder(Call& c) {
     auto count = static_cast<int64_t>(names.size());
     Dims sizes = texts.sizes;
     sizes.push_back(count);
+    CheckListed(c, Shape(DType::kF32, sizes).numel());
     HostTensor hot = HostTensor(Shape(DType::kF32, sizes));
     auto values = hot.mutable_values<float>();
     for (size_t i = 0; i < values.size(); ++i) {
@@ -375,10 +373,8 @@ Values TreeEnsembleClassifier(Call& c) {
 HostTensor TensorAttribute(const Call& c, const char* name) {
   const format::Attribute* found = c.Find(name);
   if (!found || found->tensors.empty()) c.Fail("attribute '{}' must be a tensor", name);
-  const format::Tensor& tensor = found->tensors[0];
-  Shape shape(DTypeOfElement(tensor.element), Dims(tensor.dims));
-  if (static_cast<uint64_t>(shape.bytes()) != tensor.bytes.size()) c.Fail("'{}' is cut off", name);
-  return HostTensor::Copy(shape, tensor.bytes.data());
+  format::Tensor tensor = found->tensors[0];
+  return TakeElements(tensor, "");
 }
 
 /// Opset 5: leaves have lists of their own; a set of values is a chain of nodes that compare equal.
