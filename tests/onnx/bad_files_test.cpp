@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <limits>
+#include <numeric>
 #include <random>
 
 #include "hammock/hammock.h"
@@ -266,6 +267,188 @@ TEST_F(OnnxBadFiles, WrongInputsNameTheInput) {
     FAIL() << "it ran";
   } catch (const ValueError& error) {
     EXPECT_EQ(error.message(), "onnx: input 'x' is f32[1,5], needs [batch,4]");
+  }
+}
+
+/// A model of one node: its inputs, of any shape, are those of the model, then the initializers.
+format::Model OneNode(const std::string& op, std::vector<format::ValueInfo> inputs,
+                      std::vector<format::Attribute> attributes, int64_t opset,
+                      std::vector<format::Tensor> initializers = {}) {
+  std::vector<std::string> names;
+  for (format::ValueInfo& input : inputs) {
+    input.type.has_shape = false;
+    names.push_back(input.name);
+  }
+  for (const format::Tensor& tensor : initializers) names.push_back(tensor.name);
+  format::Graph graph;
+  graph.inputs = std::move(inputs);
+  graph.outputs.push_back(Info("y", format::kFloat, {}));
+  graph.initializers = std::move(initializers);
+  graph.nodes.push_back(Node(op, names, {"y"}, std::move(attributes)));
+  return ModelOf(std::move(graph), opset);
+}
+
+/// The same of another domain.
+format::Model In(const std::string& domain, int64_t version, format::Model model) {
+  model.graph.nodes[0].domain = domain;
+  model.opsets.push_back({domain, version});
+  return model;
+}
+
+format::Attribute ListAttribute(const std::string& name, std::vector<int64_t> values) {
+  format::Attribute attribute;
+  attribute.name = name;
+  attribute.kind = format::Attribute::kInts;
+  attribute.ints = std::move(values);
+  return attribute;
+}
+
+format::Attribute FloatsAttribute(const std::string& name, std::vector<float> values) {
+  format::Attribute attribute;
+  attribute.name = name;
+  attribute.kind = format::Attribute::kFloats;
+  attribute.floats = std::move(values);
+  return attribute;
+}
+
+format::Attribute TextAttribute(const std::string& name, const std::string& value) {
+  format::Attribute attribute;
+  attribute.name = name;
+  attribute.kind = format::Attribute::kString;
+  attribute.s = value;
+  return attribute;
+}
+
+TEST_F(OnnxBadFiles, NothingIsDividedByZero) {
+  auto floats = [](const char* name) { return Info(name, format::kFloat, {}); };
+  auto expect = [](const format::Model& model, const std::vector<Any>& inputs, const char* part) {
+    std::string message = ErrorOfCall(model, inputs);
+    EXPECT_NE(message.find(part), std::string::npos) << message;
+  };
+  constexpr const char* kMicrosoft = "com.microsoft";
+  format::Model bits =
+      OneNode("MatMulNBits", {floats("x"), Info("w", format::kUint8, {}), floats("scales")},
+              {IntAttribute("K", 1), IntAttribute("N", 1), IntAttribute("bits", 0)}, 21);
+  expect(In(kMicrosoft, 1, bits), {ones({1, 1}), ones({1, 1, 1}, DType::kU8), ones({1})},
+         "elements of 0 bits");
+  format::Model rotary = OneNode(
+      "RotaryEmbedding",
+      {floats("x"), Info("at", format::kInt64, {}), floats("cosine"), floats("sine")}, {}, 21);
+  expect(In(kMicrosoft, 1, rotary),
+         {ones({1, 2, 4}), zeros({1}, DType::kI64), ones({2, 0}), ones({2, 0})},
+         "heads of 0 in f32[1,2,4]");
+  for (const char* groups : {"group", "offset_group"}) {
+    expect(OneNode("DeformConv", {floats("x"), floats("w"), floats("offset")},
+                   {IntAttribute(groups, 0)}, 19),
+           {ones({1, 1, 3, 3}), ones({1, 1, 2, 2}), ones({1, 8, 2, 2})}, "groups");
+  }
+  expect(OneNode("DequantizeLinear", {Info("x", format::kInt8, {}), floats("scale")},
+                 {IntAttribute("axis", 0)}, 21),
+         {ones({2, 3}, DType::kI8), ones({0, 3})}, "a scale of f32[0,3] for i8[2,3]");
+}
+
+/// A product of sizes that overflows may be any number, 0 too.
+TEST_F(OnnxBadFiles, ProductsOfSizesThatOverflow) {
+  constexpr int64_t kLarge = int64_t{1} << 32;
+  format::ValueInfo x = Info("x", format::kFloat, {});
+  EXPECT_NE(ErrorOfCall(OneNode("DepthToSpace", {x}, {IntAttribute("blocksize", kLarge)}, 13),
+                        {ones({1, 4, 1, 1})})
+                .find("blocksize 4294967296 of f32[1,4,1,1]"),
+            std::string::npos);
+  EXPECT_NE(ErrorOfCall(OneNode("Col2Im", {x}, {}, 18,
+                                {Initial<int64_t>("image", {4, 4}, {2}),
+                                 Initial<int64_t>("block", {kLarge, kLarge}, {2})}),
+                        {ones({1, 4, 1})})
+                .find("a list of 4294967296 numbers"),
+            std::string::npos);
+  // Times the five numbers of a region: 3.
+  format::Attribute grid = ListAttribute("pooled_shape", {0x6666666666666667, 1});
+  EXPECT_NE(ErrorOfCall(OneNode("MaxRoiPool", {x}, {grid}, 1,
+                                {Initial<float>("region", {0, 0, 0, 1, 1}, {1, 5})}),
+                        {ones({1, 1, 2, 2})})
+                .find("a list of 7378697629483820647 numbers"),
+            std::string::npos);
+}
+
+/// Counts and indexes of a file are compared with the lists that they are used for.
+TEST_F(OnnxBadFiles, IndexesOutsideOfTables) {
+  constexpr int64_t kLarge = int64_t{1} << 60;
+  constexpr const char* kLearning = "ai.onnx.ml";
+  format::ValueInfo x = Info("x", format::kFloat, {});
+  format::Attribute modes;
+  modes.name = "nodes_modes";
+  modes.kind = format::Attribute::kStrings;
+  modes.strings.assign(16, "LEAF");
+  std::vector<int64_t> zero(16, 0), ids(16);
+  std::iota(ids.begin(), ids.end(), 0);
+  format::Model tree =
+      OneNode("TreeEnsembleRegressor", {x},
+              {ListAttribute("nodes_treeids", zero), ListAttribute("nodes_nodeids", ids),
+               ListAttribute("nodes_featureids", zero), ListAttribute("nodes_truenodeids", zero),
+               ListAttribute("nodes_falsenodeids", zero),
+               FloatsAttribute("nodes_values", std::vector<float>(16, 0)), modes,
+               IntAttribute("n_targets", kLarge), ListAttribute("target_treeids", {0}),
+               ListAttribute("target_nodeids", {0}), ListAttribute("target_ids", {kLarge - 1}),
+               FloatsAttribute("target_weights", {1})},
+              21);
+  EXPECT_NE(ErrorOfCall(In(kLearning, 3, tree), {ones({1, 1})})
+                .find("a list of 1152921504606846976 numbers"),
+            std::string::npos);
+
+  constexpr int64_t kQuarter = int64_t{1} << 62;  // the sum of four is 0
+  format::Model vectors = OneNode(
+      "SVMClassifier", {x},
+      {ListAttribute("vectors_per_class", {kQuarter, kQuarter, kQuarter, kQuarter, 1}),
+       ListAttribute("classlabels_ints", {0, 1, 2, 3, 4}),
+       FloatsAttribute("coefficients", std::vector<float>(200, 1)),
+       FloatsAttribute("support_vectors", {1}), FloatsAttribute("rho", std::vector<float>(10, 0)),
+       TextAttribute("kernel_type", "LINEAR")},
+      21);
+  EXPECT_NE(ErrorOfCall(In(kLearning, 1, vectors), {ones({1, 1})})
+                .find("a list of 4611686018427387904 numbers"),
+            std::string::npos);
+
+  format::Model counts =
+      OneNode("TfIdfVectorizer", {},
+              {ListAttribute("ngram_counts", {0}), ListAttribute("ngram_indexes", {-500000, 3}),
+               ListAttribute("pool_int64s", {1, 2}), TextAttribute("mode", "TF"),
+               IntAttribute("min_gram_length", 1), IntAttribute("max_gram_length", 1),
+               IntAttribute("max_skip_count", 0)},
+              9, {Initial<int64_t>("words", {1, 2}, {2})});
+  EXPECT_NE(ErrorOfCall(counts, {}).find("an index of -500000"), std::string::npos);
+
+  format::Model boxes = OneNode("NonMaxSuppression", {}, {}, 11,
+                                {Initial<float>("boxes", std::vector<float>(64, 1), {1, 64, 1}),
+                                 Initial<float>("scores", std::vector<float>(64, 1), {1, 1, 64}),
+                                 Initial<int64_t>("most", {64}, {1})});
+  EXPECT_NE(ErrorOfCall(boxes, {}).find("boxes of f32[1,64,1]"), std::string::npos);
+}
+
+/// The tensors of attributes are as long as their dims say.
+TEST_F(OnnxBadFiles, AttributesThatAreCutOff) {
+  auto cut_off = [](const char* name) {
+    format::Attribute attribute;
+    attribute.name = name;
+    attribute.kind = format::Attribute::kTensor;
+    attribute.tensors.push_back(Initial<int64_t>(name, {1}, {4096}));
+    return attribute;
+  };
+  format::Model labels = OneNode("LabelEncoder", {Info("x", format::kInt64, {})},
+                                 {cut_off("keys_tensor"), cut_off("values_tensor")}, 21);
+  EXPECT_NE(
+      ErrorOfCall(In("ai.onnx.ml", 4, labels), {zeros({1}, DType::kI64)}).find("the file has 8"),
+      std::string::npos);
+}
+
+TEST_F(OnnxBadFiles, RegionsFarOutsideOfTheInput) {
+  for (float far : {1e30f, std::numeric_limits<float>::quiet_NaN()}) {
+    format::Model model = OneNode(
+        "Resize", {Info("x", format::kFloat, {})},
+        {TextAttribute("mode", "linear"),
+         TextAttribute("coordinate_transformation_mode", "tf_crop_and_resize")},
+        13, {Initial<float>("region", {far, 2 * far}, {2}), Initial<int64_t>("sizes", {3}, {1})});
+    model.graph.nodes[0].inputs = {"x", "region", "", "sizes"};
+    EXPECT_NE(ErrorOfCall(model, {ones({2})}).find("element 0 comes from "), std::string::npos);
   }
 }
 

@@ -80,8 +80,8 @@ Values FusedGemm(Call& c) {
 /// Weights (rows, blocks, bytes of a block) of a few bits each, low bits first, with a scale and a
 /// zero point a block.
 Tensor UnpackedBlocks(const Call& c, const Tensor& packed, int64_t bits) {
-  int64_t each = 8 / bits;
   if (bits < 1 || 8 % bits != 0) c.Unsupported("elements of {} bits", bits);
+  int64_t each = 8 / bits;
   std::vector<Tensor> parts;
   for (int64_t i = 0; i < each; ++i) {
     parts.push_back(bitwise_and(bitwise_right_shift(packed, i * bits), (1 << bits) - 1));

@@ -193,7 +193,8 @@ Values RotaryEmbedding(Call& c) {
   int64_t width = c.Int("rotary_embedding_dim", 0);
   if (width == 0) width = 2 * c[2].size(1);
   int64_t heads = c.Int("num_heads", 0);
-  if (flat && heads == 0) heads = x.size(2) / width;
+  if (flat && heads == 0 && width > 0) heads = x.size(2) / width;
+  if (flat && heads < 1) c.Fail("heads of {} in {}", width, x.shape().to_string());
   Tensor parts = flat ? ByHeads(x, heads) : x;
   int64_t batch = parts.size(0), length = parts.size(2);
   if (at.numel() == 1) {  // where the first one is

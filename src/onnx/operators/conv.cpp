@@ -180,10 +180,12 @@ Values Col2Im(Call& c) {
   for (int64_t size : image) fake.push_back(size);
   Windows w = WindowsOf(c, fake, block);
   int64_t n = x.size(0), area = 1;
-  for (int64_t size : block) area *= size;
+  for (int64_t size : block) {
+    CheckListed(c, size);
+    CheckListed(c, area *= size);
+  }
   int64_t channels = x.size(1) / area;
-  if (area < 1 || channels < 1) c.Fail("blocks of {} in {}", area, x.shape().to_string());
-  CheckListed(c, area);
+  if (channels < 1) c.Fail("blocks of {} in {}", area, x.shape().to_string());
   CheckListed(c, x.size(2));
   CheckListed(c, area * x.size(2));
   // The position of each element of a column in the padded image.
@@ -195,7 +197,10 @@ Values Col2Im(Call& c) {
     all *= padded.back();
   }
   int64_t windows = 1;
-  for (int64_t count : counts) windows *= count;
+  for (int64_t count : counts) {
+    CheckListed(c, count);
+    CheckListed(c, windows *= count);
+  }
   if (windows != x.size(2)) c.Fail("{} columns for {} windows", x.size(2), windows);
   std::vector<int64_t> at(2 * rank, 0);  // in the block, then in the windows
   for (;;) {
@@ -233,6 +238,7 @@ Values DeformConv(Call& c) {
   int64_t n = x.size(0), channels = x.size(1), h = x.size(2), wide = x.size(3);
   int64_t oh = CountOf(w, 0, h, false), ow = CountOf(w, 1, wide, false);
   int64_t groups = c.Int("group", 1), offset_groups = c.Int("offset_group", 1);
+  if (groups < 1 || offset_groups < 1) c.Fail("{} groups, {} of offsets", groups, offset_groups);
   Tensor moved = offset.reshape({n, offset_groups, taps, 2, oh, ow});
   auto base = [&](size_t dim, int64_t count, int64_t kernel, const Dims& out, const Dims& tap) {
     Tensor steps =

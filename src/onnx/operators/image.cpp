@@ -113,6 +113,11 @@ Tensor ResizedAxis(const Call& c, const Rule& rule, const Axis& axis, const Tens
   }
   CheckListed(c, axis.in);
   CheckListed(c, axis.out * axis.in);
+  for (int64_t i = 0; i < axis.out; ++i) {  // a region may lie anywhere, and be of any size
+    double x = Original(rule, axis, i);
+    bool wide = rule.antialias && 1 / axis.scale > 2 * static_cast<double>(axis.in);
+    if (wide || !(std::abs(x) < 1 << 24)) c.Fail("element {} comes from {} of {}", i, x, axis.in);
+  }
   Tensor weights = VectorOf(c, Weights(rule, axis), {axis.out, axis.in});
   Tensor last = movedim(x, {dim}, {-1});
   DType wide = x.dtype() == DType::kF64 ? DType::kF64 : DType::kF32;
@@ -317,6 +322,9 @@ Values RoiAlign(Call& c) {
 /// How many boxes are kept depends on their values: it runs on the host.
 Values NonMaxSuppression(Call& c) {
   Dims sizes = c.At(0).known() ? c.Host(0).shape().sizes() : c[0].sizes();
+  if (sizes.size() != 3 || sizes[2] != 4) {
+    c.Fail("boxes of {}", Shape(DType::kF32, sizes).to_string());
+  }
   std::vector<double> boxes = c.Numbers(0), scores = c.Numbers(1);
   int64_t batches = sizes[0], count = sizes[1];
   int64_t classes =

@@ -2,6 +2,7 @@
 #include <limits>
 #include <map>
 
+#include "onnx/file.h"
 #include "onnx/operators/learning.h"
 #include "onnx/program.h"
 
@@ -123,11 +124,7 @@ Values LabelEncoder(Call& c) {
     const format::Attribute* found = c.Find(name);
     return found && !found->tensors.empty() ? &found->tensors[0] : nullptr;
   };
-  auto numbers = [&](const format::Tensor& tensor) {
-    HostTensor host = HostTensor::Copy(Shape(DTypeOfElement(tensor.element), Dims(tensor.dims)),
-                                       tensor.bytes.data());
-    return host;
-  };
+  auto numbers = [](format::Tensor tensor) { return TakeElements(tensor, ""); };
   std::vector<std::string> keys;
   auto text_of = [](const Scalar& number) { return number.To(DType::kF64).to_string(); };
   if (c.HasAttribute("keys_strings")) keys = c.TextList("keys_strings");
@@ -203,6 +200,7 @@ Values OneHotEncoder(Call& c) {
     auto count = static_cast<int64_t>(names.size());
     Dims sizes = texts.sizes;
     sizes.push_back(count);
+    CheckListed(c, Shape(DType::kF32, sizes).numel());
     HostTensor hot = HostTensor(Shape(DType::kF32, sizes));
     auto values = hot.mutable_values<float>();
     for (size_t i = 0; i < values.size(); ++i) {
@@ -314,6 +312,7 @@ Tensor OldWeights(const Call& c, const std::string& prefix, int64_t targets, siz
   std::vector<int64_t> trees = c.IntList(prefix + "_treeids"), ids = c.IntList(prefix + "_nodeids");
   std::vector<int64_t> at = c.IntList(prefix + "_ids");
   std::vector<float> weights = c.FloatList(prefix + "_weights");
+  CheckListed(c, targets);
   CheckListed(c, static_cast<int64_t>(count) * targets);
   std::vector<float> table(count * static_cast<size_t>(targets), 0.0f);
   for (size_t i = 0; i < trees.size(); ++i) {
@@ -374,10 +373,8 @@ Values TreeEnsembleClassifier(Call& c) {
 HostTensor TensorAttribute(const Call& c, const char* name) {
   const format::Attribute* found = c.Find(name);
   if (!found || found->tensors.empty()) c.Fail("attribute '{}' must be a tensor", name);
-  const format::Tensor& tensor = found->tensors[0];
-  Shape shape(DTypeOfElement(tensor.element), Dims(tensor.dims));
-  if (static_cast<uint64_t>(shape.bytes()) != tensor.bytes.size()) c.Fail("'{}' is cut off", name);
-  return HostTensor::Copy(shape, tensor.bytes.data());
+  format::Tensor tensor = found->tensors[0];
+  return TakeElements(tensor, "");
 }
 
 /// Opset 5: leaves have lists of their own; a set of values is a chain of nodes that compare equal.
@@ -445,6 +442,7 @@ Values TreeEnsemble(Call& c) {
   nodes.missing = c.IntList("nodes_missing_value_tracks_true");
   nodes.missing.resize(nodes.yes.size(), 0);
   int64_t wide = c.Int("n_targets", 1);
+  CheckListed(c, wide);
   CheckListed(c, static_cast<int64_t>(nodes.yes.size()) * wide);
   std::vector<float> table(nodes.yes.size() * static_cast<size_t>(wide), 0.0f);
   for (int64_t i = 0; i < leaves; ++i) {

@@ -237,6 +237,8 @@ Values MaxRoiPool(Call& c) {
   if (grid.size() != 2 || grid[0] < 1 || grid[1] < 1 || x.dim() != 4 || regions.size() % 5 != 0) {
     c.Fail("regions of {} numbers in {}", regions.size(), x.shape().to_string());
   }
+  for (int64_t part : grid) CheckListed(c, part);
+  CheckListed(c, grid[0] * grid[1]);
   CheckListed(c, static_cast<int64_t>(regions.size()) * grid[0] * grid[1]);
   std::vector<Tensor> pooled;
   for (size_t r = 0; r < regions.size(); r += 5) {

@@ -20,7 +20,7 @@ Tensor Spread(const Call& c, const Tensor& scale, const Tensor& x, int64_t axis,
     sizes[static_cast<int>(axis)] = scale.numel();
     return scale.reshape(sizes);
   }
-  if (scale.dim() != x.dim())
+  if (scale.dim() != x.dim() || (block <= 0 && scale.size(axis) == 0))
     c.Fail("a scale of {} for {}", scale.shape().to_string(), x.shape().to_string());
   int64_t each = block > 0 ? block : (x.size(axis) + scale.size(axis) - 1) / scale.size(axis);
   Tensor repeated = repeat_interleave(scale, each, axis);

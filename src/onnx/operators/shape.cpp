@@ -325,8 +325,10 @@ Values Trilu(Call& c) {
 Values DepthToSpace(Call& c) {
   Tensor x = c[0];
   int64_t b = c.Int("blocksize", 1), n = x.size(0), d = x.size(1), h = x.size(2), w = x.size(3);
-  if (b < 1 || d % (b * b) != 0) c.Fail("blocksize {} of {}", b, x.shape().to_string());
-  int64_t out = d / (b * b);
+  if (b < 1 || d % b != 0 || d / b % b != 0) {
+    c.Fail("blocksize {} of {}", b, x.shape().to_string());
+  }
+  int64_t out = d / b / b;
   bool crd = c.Text("mode", "DCR") == "CRD";
   Tensor parts = crd ? x.reshape({n, out, b, b, h, w}).permute({0, 1, 4, 2, 5, 3})
                      : x.reshape({n, b, b, out, h, w}).permute({0, 3, 4, 1, 5, 2});

@@ -157,7 +157,10 @@ Values SvmClassifier(Call& c) {
   auto classes = static_cast<int64_t>(
       std::max(c.IntList("classlabels_ints").size(), c.TextList("classlabels_strings").size()));
   int64_t vectors = 0;
-  for (int64_t count : per_class) vectors += std::max<int64_t>(count, 0);
+  for (int64_t count : per_class) {
+    CheckListed(c, count);
+    vectors += count;
+  }
   if (vectors == 0) {  // one row of coefficients a class
     Tensor scores = matmul(x, Matrix(c, "coefficients", classes).t()) + Row(c, "rho", 1);
     return {LabelsAt(c, "classlabels_ints", argmax(scores, -1)), PostTransformed(c, scores)};
@@ -165,6 +168,7 @@ Values SvmClassifier(Call& c) {
   if (static_cast<int64_t>(per_class.size()) != classes || classes < 2) {
     c.Fail("{} classes and vectors of {}", classes, per_class.size());
   }
+  CheckListed(c, classes * (classes - 1) / 2);
   Pairs pairs = PairsOf(classes);
   Tensor kernel =
       KernelOf(c, x, Matrix(c, "support_vectors", vectors), c.Text("kernel_type", "LINEAR"));

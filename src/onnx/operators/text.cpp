@@ -182,9 +182,12 @@ Values TfIdfVectorizer(Call& c) {
     }
   }
   if (number > columns.size()) c.Fail("{} n-grams and {} indexes", number, columns.size());
-  int64_t width = columns.empty() ? 0 : *std::ranges::max_element(columns) + 1;
   constexpr int64_t kMostCounts = 1 << 24;
-  if (width > kMostCounts) c.Fail("an index of {}", width - 1);
+  int64_t width = 0;
+  for (int64_t column : columns) {
+    if (column < 0 || column >= kMostCounts) c.Fail("an index of {}", column);
+    width = std::max(width, column + 1);
+  }
   bool rows = sizes.size() == 2;
   int64_t count = rows ? sizes[0] : 1, length = sizes.empty() ? 1 : sizes[sizes.size() - 1];
   if (count > 0 && width > kMostCounts / count) c.Fail("{} rows of {} counts", count, width);
