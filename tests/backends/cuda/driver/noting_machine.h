@@ -1,9 +1,13 @@
 #pragma once
 /// NotingMachine: the emulated machine with CUDA graphs. A graph is replayed piece by piece in
-/// an order that its pieces allow and that is as far from theirs as can be.
+/// an order that its pieces allow and that is as far from theirs as can be. Threads may use it as
+/// they do a GPU: what one notes does not depend on others.
 
+#include <atomic>
 #include <functional>
 #include <map>
+#include <mutex>
+#include <utility>
 
 #include "backends/cuda/emulation/emulated_machine.h"
 
@@ -13,7 +17,7 @@ class NotingMachine : public Machine {
  public:
   explicit NotingMachine(std::shared_ptr<Machine> inner) : inner_(std::move(inner)) {}
 
-  int captured = 0, updated = 0, replayed = 0;
+  std::atomic<int> captured{0}, updated{0}, replayed{0};
   bool can_update = true;
   std::vector<int> last_order;  ///< of pieces, in the last replay
 
@@ -102,19 +106,21 @@ class NotingMachine : public Machine {
   void Replay(const CudaGraph& graph) override {
     ++replayed;
     const auto& pieces = static_cast<const Noted&>(graph).pieces;
-    last_order.clear();
+    std::vector<int> order;
     std::vector<bool> done(pieces.size());
-    while (last_order.size() < pieces.size()) {
+    while (order.size() < pieces.size()) {
       for (size_t i = pieces.size(); i-- > 0;) {
         bool ready = !done[i];
         for (int earlier : pieces[i].after) ready = ready && done[earlier];
         if (!ready) continue;
         for (const auto& work : pieces[i].work) work();
         done[i] = true;
-        last_order.push_back(static_cast<int>(i));
+        order.push_back(static_cast<int>(i));
         break;
       }
     }
+    std::lock_guard lock(mutex_);
+    last_order = std::move(order);
   }
 
  private:
@@ -145,7 +151,8 @@ class NotingMachine : public Machine {
   }
 
   const std::shared_ptr<Machine> inner_;
-  std::vector<std::function<void()>>* notes_ = nullptr;
+  std::mutex mutex_;  // of last_order
+  static inline constinit thread_local std::vector<std::function<void()>>* notes_ = nullptr;
 };
 
 }  // namespace hammock::cuda
