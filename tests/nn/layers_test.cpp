@@ -289,7 +289,10 @@ TEST(Layers, OfATransformerCanBeLowered) {
                            .num_decoder_layers = 1,
                            .dim_feedforward = 6,
                            .dropout = 0});
-  const Tensor source = Values({3, 1, 4}, 1).to(DType::kF32), target = source.slice(0, 0, 2);
+  const Device device("cpu");  // where the delegate runs
+  transformer->to(device);
+  const Tensor source = Values({3, 1, 4}, 1).to(DType::kF32).to(device),
+               target = source.slice(0, 0, 2);
   const Tensor expected = transformer(source, target);
   for (const char* path :
        {"encoder", "encoder.layers.0", "encoder.layers.1.self_attn", "encoder.layers.0.linear1",
