@@ -251,7 +251,6 @@ TransformerDecoderImpl::TransformerDecoderImpl(const TransformerLayerOptions& la
       layers(register_module("layers", Stack<TransformerDecoderLayer>(layer, num_layers))) {
   if (final_norm) norm = register_module("norm", NormOf(layer));
   define(kDecoderForward, &TransformerDecoderImpl::forward);
-  define(kDecoderForward, &TransformerDecoderImpl::forward);
 }
 
 Tensor TransformerDecoderImpl::forward(const TensorAt& given, const Tensor& memory,
