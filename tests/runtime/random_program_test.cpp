@@ -28,11 +28,11 @@ namespace {
 
 using Kind = Statement::Kind;
 
-// About half a minute; sanitizers are slower by far.
+// About a minute in all; sanitizers are slower by far.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr int64_t kDefaultPrograms = 1000;
 #else
-constexpr int64_t kDefaultPrograms = 12000;
+constexpr int64_t kDefaultPrograms = 6000;
 #endif
 
 std::optional<uint64_t> only_seed;
