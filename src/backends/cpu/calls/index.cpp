@@ -369,11 +369,22 @@ class ScatterCall : public Call {
         value = Op::Combine(value, load(from[offsets.source]));
       };
       if (inner_.empty()) {
+        if (IsOne(index, begin, end)) {  // as of rows of an embedding
+          to += index[begin] * along;
+          for (int64_t i = begin; i < end; ++i) to[i] = Op::Combine(to[i], load(from[i]));
+          continue;
+        }
         for (int64_t i = begin; i < end; ++i) combine(i, {i, i});
       } else {
         for (int64_t i = begin; i < end; ++i) combine(i, inner_[i]);
       }
     }
+  }
+
+  static bool IsOne(const int64_t* index, int64_t begin, int64_t end) {
+    int64_t others = 0;
+    for (int64_t i = begin; i < end; ++i) others |= index[i] ^ index[begin];
+    return others == 0;
   }
 
   DType dtype_;

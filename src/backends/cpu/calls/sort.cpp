@@ -124,11 +124,16 @@ class SortCall : public Call {
         reinterpret_cast<const Stored<T>*>(in) + outer * count * axis_.inner + column;
     Item* items = reinterpret_cast<Item*>(memory);
     using Key = Word<sizeof(T)>;
-    for (int64_t i = 0; i < count; ++i) {
+    auto key_at = [&](int64_t i) {
       Key key = KeyOf<T>(values[i * axis_.inner]);
-      items[i] = Item(descending_ ? static_cast<Key>(~key) : key, i);
+      return descending_ ? static_cast<Key>(~key) : key;
+    };
+    if (kept_ <= count / 8) {
+      KeepFirst<Key>(items, key_at);
+    } else {
+      for (int64_t i = 0; i < count; ++i) items[i] = Item(key_at(i), i);
+      Order(items, sizeof(T));
     }
-    Order(items, sizeof(T));
     Stored<T>* sorted = reinterpret_cast<Stored<T>*>(out[0]);
     int64_t* positions = reinterpret_cast<int64_t*>(out[1]);
     int64_t at = outer * kept_ * axis_.inner + column;
@@ -137,6 +142,27 @@ class SortCall : public Call {
       positions[at] = position;
       sorted[at] = values[position * axis_.inner];
     }
+  }
+
+  /// The first ones of a long row: what comes behind those that were kept is never written.
+  template <class Key, class Item, class KeyAt>
+  void KeepFirst(Item* items, KeyAt key_at) const {
+    const int64_t room = 2 * kept_ + 64;
+    int64_t held = 0;
+    bool full = false;
+    Key limit = 0;  // of the last one that was kept; a later one that equals it comes behind it
+    for (int64_t i = 0; i < axis_.extent; ++i) {
+      Key key = key_at(i);
+      if (full && key >= limit) continue;
+      items[held++] = Item(key, i);
+      if (held < room) continue;
+      std::nth_element(items, items + kept_ - 1, items + held);
+      held = kept_;
+      limit = static_cast<Key>(items[kept_ - 1].key());
+      full = true;
+    }
+    if (held > kept_) std::nth_element(items, items + kept_, items + held);
+    std::sort(items, items + kept_);
   }
 
   /// The first ones of a row; there is room for as many again behind them.
