@@ -80,6 +80,12 @@ void StepExecutor::Succeed(Step& step) {
     std::erase(device.flights, &step);
     for (const NodePtr& node : step.output_nodes) {
       NodeAccess::TakeOperands(node.get(), step.dropped);
+      LeafPayload* payload = NodeAccess::payload(node.get());
+      if (payload && payload->failed_step) [[unlikely]] {
+        // It has been computed after all, so that nothing is left of an earlier failure.
+        const auto failed = std::move(payload->failed_step);
+        if (!FailsUnit(failed->error)) ForgetUnseen(device, failed->error);
+      }
     }
     for (const WriteUnitPtr& unit : step.units) --unit->in_flight;
   }

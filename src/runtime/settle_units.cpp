@@ -104,6 +104,13 @@ void ReplaceFailure(const std::shared_ptr<const Error>& old,
   }
 }
 
+bool FailsUnit(const std::shared_ptr<const Error>& error) {
+  std::lock_guard lock(AllUnits().mutex);
+  return std::ranges::any_of(AllUnits().unsettled, [&](const WriteUnitPtr& unit) {
+    return unit->error == error && !unit->writes.IsEmptyList();
+  });
+}
+
 bool IsUndone(const WriteUnit& unit) {
   std::lock_guard lock(AllUnits().mutex);
   return unit.state == State::kFailed && unit.writes.IsEmptyList();

@@ -25,6 +25,8 @@ std::shared_ptr<const Error> FailureOf(const WriteUnit& unit,
 /// Units that failed by one error fail by another, which whoever hears of both hears of first.
 void ReplaceFailure(const std::shared_ptr<const Error>& old,
                     const std::shared_ptr<const Error>& error);
+/// Whether a unit that is not undone has failed by the error.
+bool FailsUnit(const std::shared_ptr<const Error>& error);
 /// Whether it has failed and nothing of it is left to undo.
 bool IsUndone(const WriteUnit& unit);
 /// One that is open goes on and takes the step's later writes with it.

@@ -104,6 +104,17 @@ TEST_F(JoinedFailures, AQueuedStepInheritsAFailureOfNoKnownOp) {
   EXPECT_EQ(First(v), 3);
 }
 
+TEST_F(JoinedFailures, StateThatIsMadeAtTheSecondTryIsNoError) {
+  Tensor w = Full(1);
+  mark_step(true);
+  Tensor a = NewState(1), b = NewState(2);
+  failures_ = 1;
+  step([&] { w.add_(a + b); });
+  ASSERT_EQ(failed_, 1);
+  EXPECT_EQ(TextOf([&] { step([&] { w.add_(1.0f); }); }), "");
+  EXPECT_EQ(First(w), 5);
+}
+
 TEST_F(JoinedFailures, AValueThatIsTriedAgainTellsOfTheWholeStep) {
   Tensor w = Full(1), metric;
   mark_step(true);
