@@ -142,6 +142,8 @@ StepPtr StepExecutor::Claim(DeviceEntry& device, Walk& walk, CompiledStepPtr com
   step->owner = &context;
   bool donate = options.full_step && config::Get<config::kParamAliasing>();
   bool whole = options.full_step && options.one_device;
+  std::erase_if(context.units,
+                [](const WriteUnitPtr& unit) { return unit->error && IsUndone(*unit); });
   const bool overwrites = JoinUnits(*step, context.units, walk.parameters, whole);
   if (!overwrites) CountUndos(context.units, walk.epoch, -1);
   if (donate) step->donated.resize(walk.parameters.size());

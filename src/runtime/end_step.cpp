@@ -35,6 +35,20 @@ std::vector<bool> OutputsThatNeed(const Graph& graph, NodeId origin) {
   return outputs;
 }
 
+/// Which of a step's units have failed before the step itself: by other steps that were to compute
+/// parts of them. Who hears of that failure hears of all that the units were to do.
+struct FailedUnits {
+  explicit FailedUnits(UnitSpan units) : are_all(!units.empty()) {
+    for (const WriteUnitPtr& unit : units) {
+      if (!earlier) earlier = unit->error;
+      are_all &= unit->error != nullptr;
+    }
+  }
+
+  std::shared_ptr<const Error> earlier;  ///< of the first of them
+  bool are_all;
+};
+
 }  // namespace
 
 Node* Step::TracedNode(NodeId origin) const {
@@ -66,6 +80,12 @@ void StepExecutor::Succeed(Step& step) {
     std::erase(device.flights, &step);
     for (const NodePtr& node : step.output_nodes) {
       NodeAccess::TakeOperands(node.get(), step.dropped);
+      LeafPayload* payload = NodeAccess::payload(node.get());
+      if (payload && payload->failed_step) [[unlikely]] {
+        // It has been computed after all, so that nothing is left of an earlier failure.
+        const auto failed = std::move(payload->failed_step);
+        if (!FailsUnit(failed->error)) ForgetUnseen(device, failed->error);
+      }
     }
     for (const WriteUnitPtr& unit : step.units) --unit->in_flight;
   }
@@ -86,7 +106,7 @@ void StepExecutor::FailUnits(Step& step, const std::shared_ptr<const Error>& err
     --unit->in_flight;
     if (unit->error) continue;
     // Where it is not known which op failed, it may be any.
-    std::shared_ptr<const Error> failure = is_known ? FailureOf(*unit) : error;
+    std::shared_ptr<const Error> failure = is_known ? FailureOf(*unit, error) : error;
     if (failure) FailUnit(*unit, std::move(failure));
   }
 }
@@ -106,6 +126,7 @@ void StepExecutor::Fail(Step& step, std::shared_ptr<const Error> error, NodeId o
         held.push_back(std::move(node->slots()[i].data));
       }
     }
+    const FailedUnits units(step.units);
     bool is_known = inherited;
     if (!inherited) {
       Node* culprit = nullptr;
@@ -119,6 +140,7 @@ void StepExecutor::Fail(Step& step, std::shared_ptr<const Error> error, NodeId o
       } else if (step.recipe) {
         culprit = step.recipe.get();
       } else {
+        if (units.earlier) error = units.earlier;
         NoteFailure(device, step.output_nodes, error);
       }
       if (culprit && !culprit->IsLeaf()) NodeAccess::MakePayload(culprit).error = error;
@@ -126,7 +148,9 @@ void StepExecutor::Fail(Step& step, std::shared_ptr<const Error> error, NodeId o
     }
     FailUnits(step, error, is_known);
     // The thread that gets the error also undoes its writes: no one sees one without the other.
-    if (!inherited) AddUnseen(device, step.owner, error);
+    if (!inherited && !units.are_all && error != units.earlier) {
+      AddUnseen(device, step.owner, error);
+    }
   }
   metrics::Get<kFailedSteps>().Add();
   for (lazy::BackendData* placeholder : step.placeholders) {

@@ -17,6 +17,7 @@
 #include "runtime/debug_print.h"
 #include "runtime/general_step.h"
 #include "runtime/profile_points.h"
+#include "runtime/settle_units.h"
 #include "runtime/step_collectives.h"
 #include "runtime/under_way.h"
 #include "runtime/wait.h"
@@ -220,7 +221,9 @@ void StepExecutor::NoteFailure(DeviceEntry& device, std::span<const NodePtr> out
   for (const NodePtr& node : outputs) {
     // The error of a part says more than that of the whole.
     LeafPayload* payload = NodeAccess::payload(node.get());
-    if (payload && payload->failed_step) ForgetUnseen(device, payload->failed_step->error);
+    if (!payload || !payload->failed_step || payload->failed_step->error == error) continue;
+    ForgetUnseen(device, payload->failed_step->error);
+    ReplaceFailure(payload->failed_step->error, error);
   }
   if (outputs.size() == 1) {
     NodeAccess::MakePayload(outputs[0].get()).error = error;

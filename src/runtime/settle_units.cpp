@@ -53,7 +53,7 @@ void MarkWritten(UnitSpan units) {
   if (units.empty()) return;
   std::lock_guard lock(AllUnits().mutex);
   for (const WriteUnitPtr& unit : units) {
-    if (unit->state != State::kSealed) continue;
+    if (unit->state == State::kOpen) continue;
     ForEachWrite(*unit, [&](const Undo& undo) {
       if (!undo.is_shared) NodeAccess::MakePayload(undo.written).unit = unit;
     });
@@ -69,23 +69,51 @@ std::vector<Value> WrittenBy(const WriteUnit& unit) {
   return values;
 }
 
-std::shared_ptr<const Error> FailureOfValues(const std::vector<Value>& values) {
+std::shared_ptr<const Error> FailureOfValues(
+    const std::vector<Value>& values, const std::shared_ptr<const Error>& inherited = nullptr) {
   if (values.empty()) return nullptr;
   Walk walk;
   RunWalk(values, values[0].node->device(), 0, walk, /*all_roots=*/true);
-  return walk.failed ? ErrorAt(*walk.failed) : nullptr;
+  if (walk.failed) return ErrorAt(*walk.failed);
+  const bool inherits =
+      inherited && std::ranges::any_of(walk.order, [&](const Node* node) {
+        const LeafPayload* payload = NodeAccess::payload(node);
+        return payload && payload->failed_step && payload->failed_step->error == inherited;
+      });
+  return inherits ? inherited : nullptr;
 }
 
 }  // namespace
 
-std::shared_ptr<const Error> FailureOf(const WriteUnit& unit) {
-  return FailureOfValues(ValuesOf(unit));
+std::shared_ptr<const Error> FailureOf(const WriteUnit& unit,
+                                       const std::shared_ptr<const Error>& inherited) {
+  return FailureOfValues(ValuesOf(unit), inherited);
 }
 
 void FailUnit(WriteUnit& unit, std::shared_ptr<const Error> error) {
   std::lock_guard lock(AllUnits().mutex);
   unit.error = std::move(error);
   if (unit.state != State::kOpen) unit.state = State::kFailed;
+}
+
+void ReplaceFailure(const std::shared_ptr<const Error>& old,
+                    const std::shared_ptr<const Error>& error) {
+  std::lock_guard lock(AllUnits().mutex);
+  for (const WriteUnitPtr& unit : AllUnits().unsettled) {
+    if (unit->error == old) unit->error = error;
+  }
+}
+
+bool FailsUnit(const std::shared_ptr<const Error>& error) {
+  std::lock_guard lock(AllUnits().mutex);
+  return std::ranges::any_of(AllUnits().unsettled, [&](const WriteUnitPtr& unit) {
+    return unit->error == error && !unit->writes.IsEmptyList();
+  });
+}
+
+bool IsUndone(const WriteUnit& unit) {
+  std::lock_guard lock(AllUnits().mutex);
+  return unit.state == State::kFailed && unit.writes.IsEmptyList();
 }
 
 bool IsStarted(const WriteUnit& unit) {

@@ -18,8 +18,17 @@ void CountUndos(UnitSpan units, uint32_t epoch, int change);
 std::vector<const Node*> RememberedBy(UnitSpan units);
 /// Marks the values that sealed units wrote, so that walks know whose they are.
 void MarkWritten(UnitSpan units);
-/// The error of the first failed op that a write of the unit depends on, or null.
-std::shared_ptr<const Error> FailureOf(const WriteUnit& unit);
+/// The error of the first failed op that a write of the unit depends on; else `inherited`, if a
+/// write depends on a value that a step was to compute which failed by it; else null.
+std::shared_ptr<const Error> FailureOf(const WriteUnit& unit,
+                                       const std::shared_ptr<const Error>& inherited = nullptr);
+/// Units that failed by one error fail by another, which whoever hears of both hears of first.
+void ReplaceFailure(const std::shared_ptr<const Error>& old,
+                    const std::shared_ptr<const Error>& error);
+/// Whether a unit that is not undone has failed by the error.
+bool FailsUnit(const std::shared_ptr<const Error>& error);
+/// Whether it has failed and nothing of it is left to undo.
+bool IsUndone(const WriteUnit& unit);
 /// One that is open goes on and takes the step's later writes with it.
 void FailUnit(WriteUnit& unit, std::shared_ptr<const Error> error);
 /// Whether every value that the unit wrote is computed or under way.

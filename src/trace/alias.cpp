@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 
 #include "base/throw.h"
 #include "ir/primitives.h"
@@ -281,29 +282,60 @@ bool SelfOverlaps(const Geometry& geometry) {
   return NewView(std::move(value), *impl.view, std::move(step), impl.view->generation, geometry);
 }
 
+namespace {
+
+/// The view of a complex base that a geometry in real numbers shows: places of complex numbers, and
+/// which part of them. Nothing where it shows both parts.
+struct PartGeometry {
+  Geometry places;
+  const OpDef* part = nullptr;
+};
+std::optional<PartGeometry> PartOf(const Geometry& geometry) {
+  PartGeometry result{geometry, geometry.offset % 2 ? &ops::kImag : &ops::kReal};
+  for (int i = 0; i < geometry.sizes.size(); ++i) {
+    if (geometry.sizes[i] > 1 && geometry.strides[i] % 2 != 0) return std::nullopt;
+    result.places.strides[i] /= 2;
+  }
+  result.places.offset /= 2;
+  return result;
+}
+
+}  // namespace
+
 Tensor MakeBaseView(const char* name, const Tensor& self, const Geometry& geometry) {
   Node* node = CurrentNode(name, self);
   TensorImpl& impl = *self.impl();
-  auto new_step = [&](const Shape& input) {
-    return NewStep({ops::kAsStrided, {geometry.sizes, geometry.strides, geometry.offset}}, input,
+  auto strided = [](const Shape& input, const Geometry& places) {
+    return NewStep({ops::kAsStrided, {places.sizes, places.strides, places.offset}}, input,
                    nullptr);
   };
   if (node->device() == kNoDevice) {
     const Operands::Borrowed input(node, impl.index, impl.tape);
-    return NewTensor(ApplyForward(*new_step(input.shape()), input), true);
+    return NewTensor(ApplyForward(*strided(input.shape(), geometry), input), true);
   }
   EnsureGroup(impl);
   std::lock_guard lock(impl.view->group->mutex);
   Value base = impl.view->group->base;
   if (impl.view->detached) base.tape = {};
   base = InMemory(*impl.view->group, base);
-  if (base.shape().dtype() != self.dtype()) {
-    Throw<NotSupported>(ErrorCode::kNotSupported,
-                        "{}: the tensor is a view of {} under another dtype ({}); clone it first",
-                        name, NameOf(base.shape().dtype()), NameOf(self.dtype()));
+  const DType from = base.shape().dtype();
+  PartGeometry shown{geometry};
+  if (from != self.dtype()) {
+    std::optional<PartGeometry> part;
+    if (IsComplex(from) && RealOf(from) == self.dtype()) part = PartOf(geometry);
+    if (!part) {
+      Throw<NotSupported>(ErrorCode::kNotSupported,
+                          "{}: the tensor is a view of {} under another dtype ({}); clone it first",
+                          name, NameOf(from), NameOf(self.dtype()));
+    }
+    shown = *part;
   }
-  auto step = new_step(base.shape());
+  auto step = strided(base.shape(), shown.places);
   Value result = ApplyForward(*step, base);
+  if (shown.part) {
+    step = NewStep({*shown.part, {}}, result.shape(), std::move(step));
+    result = ApplyForward(*step, result);
+  }
   return NewView(std::move(result), *impl.view, std::move(step),
                  impl.view->group->generation.load(), geometry);
 }

@@ -374,6 +374,25 @@ TEST_F(Views, AsStridedAddressesTheBase) {
   EXPECT_CODE(as_strided(part, {2}, {1}, -1), ErrorCode::kValue);
 }
 
+TEST_F(Views, OfPartsOfComplexTensorsReachTheBase) {
+  Tensor re = Counting({3, 3}), z = complex(re, re * 10.0f);
+  Tensor diagonal = real(z).diagonal(), below = imag(z).diagonal(-1);
+  EXPECT_TENSOR_EQ(diagonal, {0, 4, 8}, {3});
+  EXPECT_TENSOR_EQ(below, {30, 70}, {2});
+  EXPECT_EQ(below.storage_offset(), 7);
+  EXPECT_EQ(below.strides(), Dims({8}));
+  EXPECT_TENSOR_EQ(unfold_dim(real(z.t()), 0, 2, 1).select(0, 0), {0, 1, 3, 4, 6, 7}, {3, 2});
+  EXPECT_TENSOR_EQ(as_strided(real(z), {2}, {6}, 3), {10, 40}, {2});  // of imaginary parts
+  diagonal.fill_(-1.0f);
+  below.mul_(2.0f);
+  mark_step();
+  EXPECT_TENSOR_EQ(real(z), {-1, 1, 2, 3, -1, 5, 6, 7, -1}, {3, 3});
+  EXPECT_TENSOR_EQ(imag(z), {0, 10, 20, 60, 40, 50, 60, 140, 80}, {3, 3});
+  z.fill_(3.0);
+  EXPECT_TENSOR_EQ(diagonal, {3, 3, 3}, {3});
+  EXPECT_CODE(as_strided(real(z), {4}, {1}, 0), ErrorCode::kNotSupported);  // both parts
+}
+
 TEST_F(Views, OfAnotherDType) {
   Tensor x = tensor({1.0, -2.0, 0.5, 4.0}, f32, "reference");
   Tensor bits = view_dtype(x, i32);
