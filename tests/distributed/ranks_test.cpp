@@ -70,7 +70,7 @@ class Divergence : public Ranks {
 
 TEST_P(Divergence, OfShapesNamesBothLines) {
   Diverge("wrong_shape",
-          {"rank 1: all_reduce", "f32[3] [at", "child.cpp:", "f32[4] [at", "child.cpp:"});
+          {"rank 1: all_reduce", "f32[3] [at", "divergence.cpp:", "f32[4] [at", "divergence.cpp:"});
 }
 TEST_P(Divergence, OfOrderNamesTheFirstCollective) {
   Diverge("wrong_order", {"first collective that differs", "rank 1: all_gather", "all_reduce"});
@@ -84,7 +84,7 @@ TEST_P(Divergence, OfReductions) {
 }
 TEST_P(Divergence, OfLoopCounts) {
   Diverge("wrong_count", {"first collective", "rank 1: all_reduce", "in loop count=3 [at",
-                          "child.cpp:", "in loop count=2 [at", "child.cpp:"});
+                          "collectives.cpp:", "in loop count=2 [at", "collectives.cpp:"});
 }
 TEST_P(Divergence, OfOptions) {
   Diverge("wrong_config", {"rank 1: all_reduce", "f32[4]", "f32[6]"});
