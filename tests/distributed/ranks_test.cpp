@@ -37,6 +37,7 @@ TEST_P(Ranks, MergeCollectivesThatFollowEachOther) { Succeed("merges"); }
 TEST_P(Ranks, ReplayCapturedGraphs) { Succeed("captured"); }
 TEST_P(Ranks, TrainAsOneRankWithTheWholeBatch) { Succeed("training"); }
 TEST_P(Ranks, AreWaitedForWhileTheyCompile) { Succeed("slow_compile"); }
+TEST_P(Ranks, AreNotPreemptedByTheirEngine) { Succeed("engine_threads"); }
 TEST_P(Ranks, GiveTheSameBitsInEveryRun) {
   std::string bits;
   for (int run = 0; run < 2; ++run) {

@@ -2,7 +2,9 @@
 
 #include <hammock/control.h>
 #include <hammock/distributed/data_parallel.h>
+#include <sched.h>
 
+#include <filesystem>
 #include <iomanip>
 
 #include "scenarios.h"
@@ -407,6 +409,20 @@ void Captured() {
   distributed::shutdown();
 }
 
+/// Threads that an engine starts do not preempt those that call it (StartDevice of the Gloo
+/// plug-in).
+void EngineThreads() {
+  Group world = distributed::init();
+  CheckEqual(distributed::all_reduce(Own({1})), {double(world.size())});
+  int batch = 0;
+  for (const auto& thread : std::filesystem::directory_iterator("/proc/self/task")) {
+    if (sched_getscheduler(std::stoi(thread.path().filename())) == SCHED_BATCH) ++batch;
+  }
+  Check(batch == 1, std::to_string(batch) + " batch threads");
+  Check(sched_getscheduler(0) == SCHED_OTHER, "this thread is one");
+  distributed::shutdown();
+}
+
 }  // namespace
 
 Scenarios CollectivesScenarios() {
@@ -422,6 +438,7 @@ Scenarios CollectivesScenarios() {
       {"buckets", Buckets},
       {"captured", Captured},
       {"merges", Merges},
+      {"engine_threads", EngineThreads},
   };
 }
 
