@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -478,6 +479,25 @@ TEST(TimeLimit, IsCalledOnceAndNotAfterTheEnd) {
   }
   EXPECT_EQ(calls, 1);
   EXPECT_GT(looks, 1);
+}
+
+TEST(TimeLimit, WakesNobodyForCallsThatAreShort) {
+  auto waits = [] {
+    rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    return usage.ru_nvcsw;
+  };
+  auto limit = [] { TimeLimit limit(std::chrono::hours(1), [] {}); };
+  limit();
+  const long before = waits();
+  const auto begin = std::chrono::steady_clock::now();
+  for (int i = 0; i < 2000; ++i) {
+    limit();
+    std::this_thread::sleep_for(std::chrono::microseconds(10));
+  }
+  // The sleeps of this thread and the looks at limits, one in 5 ms.
+  const auto looks = (std::chrono::steady_clock::now() - begin) / std::chrono::milliseconds(5);
+  EXPECT_LT(waits() - before, 3000 + looks);
 }
 
 }  // namespace
