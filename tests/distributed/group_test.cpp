@@ -277,6 +277,20 @@ TEST(GroupOfThreads, WaitsForARankThatIsBusy) {
   });
 }
 
+/// A barrier holds no graph mutex while steps begin on another thread: for race detectors.
+TEST(GroupOfThreads, HasBarriersWhileStepsBegin) {
+  auto group = std::make_shared<Group::State>("g", 0, std::vector{0}, std::vector{Member::Self()},
+                                              std::make_shared<MemoryStore>());
+  constexpr int kTimes = 100;
+  std::thread steps([&] {
+    for (int i = 0; i < kTimes; ++i) {
+      group->Begin(HashOf(i), "step", nullptr, {.device = "a device of some name:0"})->Await();
+    }
+  });
+  for (int i = 0; i < kTimes; ++i) group->Agree("barrier");
+  steps.join();
+}
+
 /// A step that ranks have agreed on may still run when they differ in the next one.
 TEST(GroupOfThreads, EndsAnOperationThatIsUnderWayWhenTheNextDiffers) {
   AsRanks([](Group::State& group) {
