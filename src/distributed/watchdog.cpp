@@ -11,8 +11,8 @@
 
 namespace hammock::distributed {
 
-/// The thread that looks at all limits. It sleeps when there have been none for a while: limits come
-/// and go with every message, and to wake a thread takes longer than a small one.
+/// The thread that looks at all limits. It sleeps when there have been none for a while: limits
+/// come and go with every message, and to wake a thread takes longer than a small one.
 class Watchdog {
  public:
   static Watchdog& Get() {
