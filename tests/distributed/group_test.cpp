@@ -262,6 +262,35 @@ TEST(GroupOfThreads, DoesNotTakeASlowNetworkForALateRank) {
   bytes_per_second = 0;
 }
 
+/// The first piece of a sum is held up until the second is gathered.
+TEST(GroupOfThreads, HasTwoPiecesOfAnAllReduceUnderWay) {
+  std::latch second_is_sent(1);
+  std::atomic<int> gathers = 0;
+  std::atomic<bool> held_up = false;
+  when_sent = [&](int rank) {
+    if (rank != 0) return;
+    const int number = gathers++;  // that of the agreement is the first
+    if (number == 2) second_is_sent.count_down();
+    if (number != 1) return;
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+    while (!second_is_sent.try_wait() && std::chrono::steady_clock::now() < end) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    held_up = !second_is_sent.try_wait();
+  };
+  AsRanks([&](Group::State& group) {
+    auto agreement = group.Begin(HashOf(1), "step", [] { return OperationText{}; });
+    agreement->Await();
+    std::vector<float> values(size_t{3} << 20, static_cast<float>(group.rank));
+    std::vector<char> scratch(AllReduceScratch(values.size(), DType::kF32, kRanks));
+    AllReduce(*agreement, group, "all_reduce", values.data(), values.data(), values.size(),
+              DType::kF32, Reduction::kSum, scratch.data());
+    EXPECT_EQ(std::ranges::count(values, 3.0f), std::ssize(values));
+  });
+  when_sent = nullptr;
+  EXPECT_FALSE(held_up) << "the second piece waits for the first";
+}
+
 TEST(GroupOfThreads, WaitsForARankThatIsBusy) {
   config::Override timeout("distributed.timeout", "2000");
   std::latch is_busy(1);
