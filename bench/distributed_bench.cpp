@@ -1,9 +1,11 @@
 // Ranks on one host: all-reduces beside those of the bare engine, what agreement costs, training of
 // several ranks with one thread each beside one rank with as many threads, and what `hammock plan`
 // says of it. On idle cores only: ranks that share a core measure the scheduler; processor times
-// are those of the rank's threads.
+// are those of the rank's threads. With a number of cores, each rank stays on that many of its own,
+// and one that trains alone on those of all.
 //
 //   distributed_bench [ranks] [largest message, MB] [messages, agreement, training, plan or all]
+//     [cores of a rank]
 //   hammock launch -n 2 distributed_bench mlp       trains the MLP, for a profile of its ranks
 
 #include <gloo/allreduce.h>
@@ -12,6 +14,7 @@
 #include <gloo/transport/tcp/device.h>
 #include <hammock/distributed/data_parallel.h>
 #include <hammock/hammock.h>
+#include <sched.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -27,6 +30,7 @@
 
 using namespace hammock;
 using distributed::Group;
+using distributed::Reduction;
 
 namespace {
 
@@ -71,33 +75,66 @@ class BareEngine {
   std::shared_ptr<gloo::rendezvous::Context> context_;
 };
 
-/// The same sizes, in turns.
+/// Of this process's threads.
+double ProcessorMilliseconds() {
+  rusage usage;
+  getrusage(RUSAGE_SELF, &usage);
+  auto of = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) * 1e3 + static_cast<double>(time.tv_usec) / 1e3;
+  };
+  return of(usage.ru_utime) + of(usage.ru_stime);
+}
+
+/// All-reduces of one size.
+struct Timing {
+  double microseconds = 0;  // median
+  double processor = 0;     // mean, microseconds
+};
+
+/// `repeat` all-reduces a run, which all ranks begin together.
+Timing TimeOf(const Group& world, int runs, int repeat, const std::function<void()>& work) {
+  std::vector<double> times;
+  double processor = 0;
+  for (int run = -3; run < runs; ++run) {
+    world.barrier();
+    const double before = ProcessorMilliseconds();
+    const double time = MicrosecondsOf(work);
+    if (run < 0) continue;
+    times.push_back(time / repeat);
+    processor += (ProcessorMilliseconds() - before) * 1e3 / repeat / runs;
+  }
+  return {Median(times), processor};
+}
+
+/// Steps that are waited for one by one, steps that are submitted before the one before has ended,
+/// as in training, and the engine's own.
 void CompareMessages(const Group& world, BareEngine& bare, size_t most_bytes) {
-  if (world.rank() == 0) std::printf("all-reduce, f32: median of a step beside the engine's own\n");
+  if (world.rank() == 0) {
+    std::printf("all-reduce, f32, us: %10s %10s %10s %10s  processor time %8s %8s  bandwidth\n",
+                "bytes", "step", "in a row", "engine", "in a row", "engine");
+  }
   for (size_t bytes = 1 << 10; bytes <= most_bytes; bytes *= 4) {
     const size_t count = bytes / sizeof(float);
     std::vector<float> values(count, 1);
     Tensor x = ones({static_cast<int64_t>(count)}), result;
     mark_step(true);
-    const int runs = bytes <= (1 << 20) ? 200 : 10;
-    std::vector<double> ours, theirs;
-    for (int run = -3; run < runs; ++run) {
-      world.barrier();
-      const double bare_time = MicrosecondsOf([&] { bare.AllReduce(values); });
-      world.barrier();
-      const double own_time = MicrosecondsOf([&] {
-        result = distributed::all_reduce(x);
-        mark_step(true);
-      });
-      if (run < 0) continue;
-      theirs.push_back(bare_time);
-      ours.push_back(own_time);
-    }
-    const double own = Median(ours), engine = Median(theirs);
+    const bool is_small = bytes <= (1 << 20);
+    const int runs = is_small ? 200 : 10, repeat = is_small ? 10 : 2;
+    const Timing engine = TimeOf(world, runs, 1, [&] { bare.AllReduce(values); });
+    const Timing alone = TimeOf(world, runs, 1, [&] {
+      result = distributed::all_reduce(x);
+      mark_step(true);
+    });
+    const Timing row = TimeOf(world, runs / 2, repeat, [&] {
+      for (int i = 0; i < repeat; ++i) {
+        result = distributed::all_reduce(i == 0 ? x : result, Reduction::kMean);
+        mark_step(i + 1 == repeat);
+      }
+    });
     if (world.rank() != 0) continue;
-    std::printf(
-        "%10zu bytes  step %10.1f us  engine %10.1f us  difference %8.1f us  bandwidth %.2f\n",
-        bytes, own, engine, own - engine, engine / own);
+    std::printf("%31zu %10.1f %10.1f %10.1f %24.1f %8.1f  %.2f\n", bytes, alone.microseconds,
+                row.microseconds, engine.microseconds, row.processor, engine.processor,
+                engine.microseconds / row.microseconds);
   }
 }
 
@@ -162,15 +199,6 @@ struct Trained {
   double processor_milliseconds = 0;  // of this rank's threads
   double memory = 0;                  // most bytes that were in use
 };
-
-double ProcessorMilliseconds() {
-  rusage usage;
-  getrusage(RUSAGE_SELF, &usage);
-  auto of = [](const timeval& time) {
-    return static_cast<double>(time.tv_sec) * 1e3 + static_cast<double>(time.tv_usec) / 1e3;
-  };
-  return of(usage.ru_utime) + of(usage.ru_stime);
-}
 
 /// Medians of steps whose batch is shared by the ranks; one rank has all of it.
 Trained Train(const Task& task, const Group* world) {
@@ -284,6 +312,19 @@ int RunRank(const std::string& folder, size_t most_bytes, const std::string& par
   return 0;
 }
 
+/// This process stays on `count` cores of those that it may use, the first ones left out.
+void StayOn(int first, int count) {
+  cpu_set_t may, own;
+  CPU_ZERO(&own);
+  sched_getaffinity(0, sizeof(may), &may);
+  for (int core = 0, index = 0; core < CPU_SETSIZE; ++core) {
+    if (!CPU_ISSET(core, &may)) continue;
+    if (index >= first && index < first + count) CPU_SET(core, &own);
+    ++index;
+  }
+  if (count > 0 && sched_setaffinity(0, sizeof(own), &own) != 0) std::perror("cores");
+}
+
 /// Runs `work` in a process of its own, whose exit code is what it returns.
 pid_t Start(const std::function<int()>& work) {
   const pid_t pid = fork();
@@ -293,12 +334,13 @@ pid_t Start(const std::function<int()>& work) {
   std::_Exit(code);
 }
 
-/// Trains in a process of its own with so many threads.
-Trained TrainAlone(int threads, Task (*task)()) {
+/// Trains in a process of its own with so many threads, each with so many cores.
+Trained TrainAlone(int threads, int cores, Task (*task)()) {
   int answer[2];
   Trained trained;
   if (pipe(answer) != 0) std::exit(1);
   const pid_t pid = Start([&] {
+    StayOn(0, threads * cores);
     config::Set("cpu.threads", std::to_string(threads));
     trained = Train(task(), nullptr);
     return write(answer[1], &trained, sizeof(trained)) == sizeof(trained) ? 0 : 1;
@@ -320,18 +362,21 @@ int main(int argc, char** argv) {
   const int ranks = argc > 1 ? std::atoi(argv[1]) : 2;
   const size_t most_bytes = static_cast<size_t>(argc > 2 ? std::atoi(argv[2]) : 256) << 20;
   const std::string part = argc > 3 ? argv[3] : "all";
+  const int cores = argc > 4 ? std::atoi(argv[4]) : 0;
   std::string folder = (std::filesystem::temp_directory_path() / "hammock-bench-XXXXXX").string();
   if (!mkdtemp(folder.data())) return 1;
   std::filesystem::create_directories(folder + "/gloo");
   Alone alone;
   if (part == "training" || part == "all") {
-    alone.mlp = TrainAlone(ranks, MlpTask);
-    alone.encoder = TrainAlone(ranks, EncoderTask);
+    alone.mlp = TrainAlone(ranks, cores, MlpTask);
+    alone.encoder = TrainAlone(ranks, cores, EncoderTask);
   }
-  if (part == "plan" || part == "all") alone.encoder_of_1_thread = TrainAlone(1, EncoderTask);
+  if (part == "plan" || part == "all")
+    alone.encoder_of_1_thread = TrainAlone(1, cores, EncoderTask);
   std::vector<pid_t> started;
   for (int rank = 0; rank < ranks; ++rank) {
     started.push_back(Start([&] {
+      StayOn(rank * cores, cores);
       setenv("RANK", std::to_string(rank).c_str(), 1);
       setenv("WORLD_SIZE", std::to_string(ranks).c_str(), 1);
       config::Set("cpu.threads", "1");

@@ -33,11 +33,12 @@ def kind_of(name):
 
 
 def steps_of(runs, kernels):
-    """Runs with several collectives, each with its kernels."""
+    """Runs with matmuls and several collectives, each with its kernels."""
     def inside(run):
         return [k for k in kernels if run[1] <= k[1] and k[2] <= run[2]]
     found = [(run, inside(run)) for run in runs]
-    return [(run, own) for run, own in found if sum(kind_of(k[0]) == "collective" for k in own) > 1]
+    count = lambda own, kind: sum(kind_of(k[0]) == kind for k in own)
+    return [(run, own) for run, own in found if count(own, "collective") > 1 and count(own, "matmul") > 0]
 
 
 def main():

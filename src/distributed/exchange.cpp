@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <exception>
+#include <thread>
+#include <vector>
 
 #include "ir/convert.h"
 
@@ -10,7 +13,7 @@ namespace hammock::distributed {
 namespace {
 
 // A message is worked on in pieces, so that memory for what comes from the others stays small, and
-// each piece has the whole time limit: a slow network is no late rank.
+// what is under way at once has the whole time limit: a slow network is no late rank.
 constexpr size_t kPieceBytes = size_t{4} << 20;
 // Below this size of a message every rank reduces all of it: one exchange, not two.
 constexpr size_t kSmallBytes = size_t{8} << 10;
@@ -119,10 +122,56 @@ void ReduceParts(DType dtype, Reduction reduction, const Parts<char>& parts, cha
 
 size_t WidthOf(DType dtype) { return static_cast<size_t>(BytesOf(dtype, 1)); }
 
-/// Elements of a piece that a rank reduces.
+// Threads that work on the pieces of an all-reduce: while one waits for other ranks or reduces, the
+// other's piece is on its way. Smaller pieces than the least are not worth a thread.
+constexpr size_t kLanes = 2;
+constexpr size_t kLeastPieceBytes = size_t{512} << 10;
+
+/// Calls `work` with each piece and with the lane that works on it, which take turns.
+template <class Fn>
+void ForEachInLanes(size_t pieces, const Fn& work) {
+  auto run = [&](size_t lane) {
+    for (size_t piece = lane; piece < pieces; piece += kLanes) work(piece, lane);
+  };
+  std::exception_ptr error;
+  {
+    std::vector<std::jthread> others;
+    for (size_t lane = 1; lane < std::min(kLanes, pieces); ++lane) {
+      others.emplace_back([&, lane] {
+        try {
+          run(lane);
+        } catch (...) {
+          error = std::current_exception();
+        }
+      });
+    }
+    run(0);
+  }
+  if (error) std::rethrow_exception(error);
+}
+
+size_t CeilDiv(size_t a, size_t b) { return (a + b - 1) / b; }
+
+/// Elements of a piece of a reduce-scatter that a rank reduces.
 size_t ShareOf(size_t count, DType dtype, size_t ranks) {
   return std::min(std::max<size_t>(kPieceBytes / WidthOf(dtype) / ranks, 1), count);
 }
+
+/// Pieces of an all-reduce.
+struct Pieces {
+  Pieces(size_t elements, DType dtype, size_t ranks) {
+    const size_t width = WidthOf(dtype);
+    const size_t most = std::clamp(CeilDiv(elements, kLanes), kLeastPieceBytes / width,
+                                   kPieceBytes / kLanes / width);
+    share = CeilDiv(std::min(most, elements), ranks);
+    size = share * ranks;
+    count = CeilDiv(elements, size);
+  }
+  size_t share;  ///< elements that a rank reduces
+  size_t size;   ///< elements
+  size_t count;
+  size_t lanes() const { return std::min(kLanes, count); }
+};
 
 }  // namespace
 
@@ -136,7 +185,8 @@ size_t AllReduceScratch(size_t count, DType dtype, size_t ranks) {
   const size_t width = WidthOf(dtype);
   if (ranks == 1) return 0;
   if (count * width <= kSmallBytes) return count * width * ranks;
-  return ShareOf((count + ranks - 1) / ranks, dtype, ranks) * 2 * ranks * width;
+  const Pieces pieces(count, dtype, ranks);
+  return (pieces.lanes() + 1) * pieces.size * width;
 }
 
 size_t ReduceScatterScratch(size_t count, DType dtype, size_t ranks) {
@@ -163,28 +213,30 @@ void AllReduce(Agreement& agreement, Group::State& group, const std::string& wha
   });
   if (is_reduced || is_small) return;
   // Each rank reduces its share of a piece, in its place. The last piece is padded to equal shares.
-  const size_t share = ShareOf((count + ranks - 1) / ranks, dtype, ranks);
-  char* received = scratch;
-  char* padded = received + share * ranks * width;
-  for (size_t begin = 0; begin < count; begin += share * ranks) {
-    const size_t piece = std::min(share * ranks, count - begin);
-    const size_t part = std::min(share, (piece + ranks - 1) / ranks);
-    const bool whole = piece == part * ranks;
+  const Pieces pieces(count, dtype, ranks);
+  char* const padded = scratch + pieces.lanes() * pieces.size * width;
+  std::vector<uint32_t> tags(2 * pieces.count);
+  for (uint32_t& tag : tags) tag = agreement.NextTag();
+  ForEachInLanes(pieces.count, [&](size_t piece, size_t lane) {
+    const size_t begin = piece * pieces.size, size = std::min(pieces.size, count - begin);
+    const size_t part = CeilDiv(size, ranks);
+    const bool whole = size == part * ranks;
     if (!whole) {
-      std::memcpy(padded, from + begin * width, piece * width);
-      std::memset(padded + piece * width, 0, (part * ranks - piece) * width);
+      std::memcpy(padded, from + begin * width, size * width);
+      std::memset(padded + size * width, 0, (part * ranks - size) * width);
     }
     const char* sent = whole ? from + begin * width : padded;
+    char* received = scratch + lane * pieces.size * width;
     char* gathered = whole ? to + begin * width : padded;
     const size_t own = rank * part * width;
     group.Call(what, [&](Engine& engine) {
-      engine.AllToAll(sent, received, part * width, agreement.NextTag());
+      engine.AllToAll(sent, received, part * width, tags[2 * piece]);
       ReduceParts(dtype, reduction, {received, part, ranks, sent + own, rank}, gathered + own,
                   part);
-      engine.AllGather(gathered + own, gathered, part * width, agreement.NextTag());
+      engine.AllGather(gathered + own, gathered, part * width, tags[2 * piece + 1]);
     });
-    if (!whole) std::memcpy(to + begin * width, padded, piece * width);
-  }
+    if (!whole) std::memcpy(to + begin * width, padded, size * width);
+  });
 }
 
 void ReduceScatter(Agreement& agreement, Group::State& group, const std::string& what,

@@ -11,7 +11,8 @@
 
 namespace hammock::distributed {
 
-/// The thread that looks at all limits. It sleeps while there are none.
+/// The thread that looks at all limits. It sleeps when there have been none for a while: limits
+/// come and go with every message, and to wake a thread takes longer than a small one.
 class Watchdog {
  public:
   static Watchdog& Get() {
@@ -23,7 +24,7 @@ class Watchdog {
     std::lock_guard lock(mutex_);
     if (!std::exchange(started_, true)) std::thread([this] { Work(); }).detach();
     limits_.push_back(limit);
-    if (limits_.size() == 1) changed_.notify_all();
+    if (sleeps_) changed_.notify_all();
   }
 
   void Remove(TimeLimit* limit) {
@@ -35,9 +36,16 @@ class Watchdog {
  private:
   void Work() {
     constexpr std::chrono::milliseconds kLook{5};
+    constexpr int kIdleLooks = 20;
+    int idle_looks = 0;
     std::unique_lock lock(mutex_);
     for (;;) {
-      changed_.wait(lock, [&] { return !limits_.empty(); });
+      idle_looks = limits_.empty() ? idle_looks + 1 : 0;
+      if (idle_looks > kIdleLooks) {
+        sleeps_ = true;
+        changed_.wait(lock, [&] { return !limits_.empty(); });
+        sleeps_ = false;
+      }
       auto late = std::ranges::find_if(limits_, [](TimeLimit* limit) {
         return !limit->is_called_ && std::chrono::steady_clock::now() >= limit->end_;
       });
@@ -64,6 +72,7 @@ class Watchdog {
   std::vector<TimeLimit*> limits_;
   TimeLimit* calling_ = nullptr;
   bool started_ = false;
+  bool sleeps_ = false;
 };
 
 TimeLimit::TimeLimit(std::chrono::milliseconds limit, std::function<void()> expired,

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -261,6 +262,35 @@ TEST(GroupOfThreads, DoesNotTakeASlowNetworkForALateRank) {
   bytes_per_second = 0;
 }
 
+/// The first piece of a sum is held up until the second is gathered.
+TEST(GroupOfThreads, HasTwoPiecesOfAnAllReduceUnderWay) {
+  std::latch second_is_sent(1);
+  std::atomic<int> gathers = 0;
+  std::atomic<bool> held_up = false;
+  when_sent = [&](int rank) {
+    if (rank != 0) return;
+    const int number = gathers++;  // that of the agreement is the first
+    if (number == 2) second_is_sent.count_down();
+    if (number != 1) return;
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+    while (!second_is_sent.try_wait() && std::chrono::steady_clock::now() < end) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    held_up = !second_is_sent.try_wait();
+  };
+  AsRanks([&](Group::State& group) {
+    auto agreement = group.Begin(HashOf(1), "step", [] { return OperationText{}; });
+    agreement->Await();
+    std::vector<float> values(size_t{3} << 20, static_cast<float>(group.rank));
+    std::vector<char> scratch(AllReduceScratch(values.size(), DType::kF32, kRanks));
+    AllReduce(*agreement, group, "all_reduce", values.data(), values.data(), values.size(),
+              DType::kF32, Reduction::kSum, scratch.data());
+    EXPECT_EQ(std::ranges::count(values, 3.0f), std::ssize(values));
+  });
+  when_sent = nullptr;
+  EXPECT_FALSE(held_up) << "the second piece waits for the first";
+}
+
 TEST(GroupOfThreads, WaitsForARankThatIsBusy) {
   config::Override timeout("distributed.timeout", "2000");
   std::latch is_busy(1);
@@ -274,6 +304,20 @@ TEST(GroupOfThreads, WaitsForARankThatIsBusy) {
     }
     group.Agree("barrier");
   });
+}
+
+/// A barrier holds no graph mutex while steps begin on another thread: for race detectors.
+TEST(GroupOfThreads, HasBarriersWhileStepsBegin) {
+  auto group = std::make_shared<Group::State>("g", 0, std::vector{0}, std::vector{Member::Self()},
+                                              std::make_shared<MemoryStore>());
+  constexpr int kTimes = 100;
+  std::thread steps([&] {
+    for (int i = 0; i < kTimes; ++i) {
+      group->Begin(HashOf(i), "step", nullptr, {.device = "a device of some name:0"})->Await();
+    }
+  });
+  for (int i = 0; i < kTimes; ++i) group->Agree("barrier");
+  steps.join();
 }
 
 /// A step that ranks have agreed on may still run when they differ in the next one.
@@ -478,6 +522,25 @@ TEST(TimeLimit, IsCalledOnceAndNotAfterTheEnd) {
   }
   EXPECT_EQ(calls, 1);
   EXPECT_GT(looks, 1);
+}
+
+TEST(TimeLimit, WakesNobodyForCallsThatAreShort) {
+  auto waits = [] {
+    rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    return usage.ru_nvcsw;
+  };
+  auto limit = [] { TimeLimit limit(std::chrono::hours(1), [] {}); };
+  limit();
+  const long before = waits();
+  const auto begin = std::chrono::steady_clock::now();
+  for (int i = 0; i < 2000; ++i) {
+    limit();
+    std::this_thread::sleep_for(std::chrono::microseconds(10));
+  }
+  // The sleeps of this thread and the looks at limits, one in 5 ms.
+  const auto looks = (std::chrono::steady_clock::now() - begin) / std::chrono::milliseconds(5);
+  EXPECT_LT(waits() - before, 3000 + looks);
 }
 
 }  // namespace

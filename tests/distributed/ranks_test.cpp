@@ -37,6 +37,7 @@ TEST_P(Ranks, MergeCollectivesThatFollowEachOther) { Succeed("merges"); }
 TEST_P(Ranks, ReplayCapturedGraphs) { Succeed("captured"); }
 TEST_P(Ranks, TrainAsOneRankWithTheWholeBatch) { Succeed("training"); }
 TEST_P(Ranks, AreWaitedForWhileTheyCompile) { Succeed("slow_compile"); }
+TEST_P(Ranks, AreNotPreemptedByTheirEngine) { Succeed("engine_threads"); }
 TEST_P(Ranks, GiveTheSameBitsInEveryRun) {
   std::string bits;
   for (int run = 0; run < 2; ++run) {
@@ -70,7 +71,7 @@ class Divergence : public Ranks {
 
 TEST_P(Divergence, OfShapesNamesBothLines) {
   Diverge("wrong_shape",
-          {"rank 1: all_reduce", "f32[3] [at", "child.cpp:", "f32[4] [at", "child.cpp:"});
+          {"rank 1: all_reduce", "f32[3] [at", "divergence.cpp:", "f32[4] [at", "divergence.cpp:"});
 }
 TEST_P(Divergence, OfOrderNamesTheFirstCollective) {
   Diverge("wrong_order", {"first collective that differs", "rank 1: all_gather", "all_reduce"});
@@ -84,7 +85,7 @@ TEST_P(Divergence, OfReductions) {
 }
 TEST_P(Divergence, OfLoopCounts) {
   Diverge("wrong_count", {"first collective", "rank 1: all_reduce", "in loop count=3 [at",
-                          "child.cpp:", "in loop count=2 [at", "child.cpp:"});
+                          "collectives.cpp:", "in loop count=2 [at", "collectives.cpp:"});
 }
 TEST_P(Divergence, OfOptions) {
   Diverge("wrong_config", {"rank 1: all_reduce", "f32[4]", "f32[6]"});
