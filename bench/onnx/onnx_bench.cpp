@@ -1,17 +1,21 @@
 // One model with its recorded inputs: load, first result, latency, peak memory, as JSON.
 // bench/onnx/compare.py runs it beside ONNX Runtime.
 //
-//   onnx_bench FOLDER [BATCH [ARCHIVE]]   BATCH repeats the first dim of inputs whose first dim is
-//                                         symbolic; ARCHIVE is what `hammock compile` made of the
-//                                         model, and is loaded in its place
+//   onnx_bench FOLDER [BATCH,... [ARCHIVE]]   a BATCH repeats the first dim of inputs whose first
+//   dim
+//                                             is symbolic; ARCHIVE is what `hammock compile` made
+//                                             of the model, and is loaded in its place
 
 #include <sys/resource.h>
 
 #include <algorithm>
 #include <chrono>
-#include <filesystem>
+#include <functional>
 #include <iostream>
+#include <limits>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <sstream>
 
 #include "hammock/hammock.h"
 #include "hammock/onnx.h"
@@ -25,68 +29,101 @@ double Milliseconds(Clock::time_point start) {
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
 }
 
-}  // namespace
+struct Inputs {
+  std::vector<Tensor> values;
+  std::vector<std::optional<int>> batch_dims;
+  onnx::LoadOptions options;  // numbers that choose the computation, as a sample rate does
+};
 
-int main(int count, char** arguments) try {
-  if (count < 2) throw std::runtime_error("usage: onnx_bench FOLDER [BATCH [ARCHIVE]]");
-  constexpr double kSpanMs = 1500;
-  std::string folder = arguments[1];
-  int64_t batch = count > 2 ? std::stoll(arguments[2]) : 1;
-  NoGradGuard no_grad;
-  auto start = Clock::now();
-  ModulePtr net = count > 3 ? load_module(arguments[3]) : onnx::load(folder + "/model.onnx");
-  const double load = Milliseconds(start);
-  std::vector<Tensor> inputs;
-  std::vector<onnx::DeclaredValue> declared = onnx::inputs(*net);
-  onnx::LoadOptions options;
-  bool is_fixed = true;
+std::optional<int> BatchDim(const onnx::DeclaredValue& input, const Dims& recorded) {
+  for (int i = 0; i < recorded.size(); ++i) {
+    if (!input.dims[i].size && recorded[i] == 1) return i;
+  }
+  return std::nullopt;
+}
+
+Inputs ReadInputs(const std::string& folder, const Module& net) {
+  Inputs inputs;
+  std::vector<onnx::DeclaredValue> declared = onnx::inputs(net);
   for (size_t i = 0; i < declared.size(); ++i) {
     HostTensor host =
         onnx::read_tensor(folder + "/test_data_set_0/input_" + std::to_string(i) + ".pb");
-    // An integer of one element chooses the computation, as a sample rate does: it is fixed.
     if (host.numel() == 1 && !IsFloat(host.dtype())) {
-      options.fixed[declared[i].name] = host;
+      inputs.options.fixed[declared[i].name] = host;
       continue;
     }
-    Tensor x = from_host(host);
-    bool free = !declared[i].dims.empty() && !declared[i].dims[0].size;
-    is_fixed = is_fixed && !free;
-    if (free && batch > 1) {
-      Dims repeats = Dims::Filled(x.dim(), 1);
-      repeats[0] = batch;
-      x = x.repeat(repeats);
-    }
-    inputs.push_back(x);
+    inputs.values.push_back(from_host(host));
+    inputs.batch_dims.push_back(BatchDim(declared[i], host.shape().sizes()));
   }
-  sync_multi(inputs);
-  if (!options.fixed.empty()) net = onnx::load(folder + "/model.onnx", options);
+  return inputs;
+}
+
+std::vector<Tensor> Repeated(const Inputs& inputs, int64_t batch) {
+  std::vector<Tensor> repeated = inputs.values;
+  for (size_t i = 0; i < repeated.size(); ++i) {
+    if (batch == 1 || !inputs.batch_dims[i]) continue;
+    Dims repeats = Dims::Filled(repeated[i].dim(), 1);
+    repeats[*inputs.batch_dims[i]] = batch;
+    repeated[i] = repeated[i].repeat(repeats);
+  }
+  sync_multi(repeated);
+  return repeated;
+}
+
+double LeastMilliseconds(const std::function<void()>& run) {
+  constexpr double kSpanMs = 500;
+  double least = std::numeric_limits<double>::infinity();
+  int runs = 0;
+  for (auto begin = Clock::now(); runs < 5 || Milliseconds(begin) < kSpanMs; ++runs) {
+    auto start = Clock::now();
+    run();
+    least = std::min(least, Milliseconds(start));
+  }
+  return least;
+}
+
+double PeakMegabytes() {
+  rusage usage;
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<double>(usage.ru_maxrss) / 1024;
+}
+
+}  // namespace
+
+int main(int count, char** arguments) try {
+  if (count < 2) throw std::runtime_error("usage: onnx_bench FOLDER [BATCH,... [ARCHIVE]]");
+  const std::string folder = arguments[1];
+  std::istringstream batches(count > 2 ? arguments[2] : "1");
+  const bool is_compiled = count > 3;
+  NoGradGuard no_grad;
+  auto start = Clock::now();
+  ModulePtr net = is_compiled ? load_module(arguments[3]) : onnx::load(folder + "/model.onnx");
+  nlohmann::ordered_json json = {{"load_ms", Milliseconds(start)}};
+  const Inputs inputs = ReadInputs(folder, *net);
+  if (!inputs.options.fixed.empty()) net = onnx::load(folder + "/model.onnx", inputs.options);
+  json["batch_is_fixed"] = std::ranges::none_of(
+      inputs.batch_dims, [](const std::optional<int>& dim) { return dim.has_value(); });
   auto forward = [&](const std::vector<Tensor>& given) {
     return PackTensors(net->run_method("forward", {given.begin(), given.end()})).tensors;
   };
-  Replayed replayed(forward, {*net}, Location::current());
-  std::vector<TensorArg> args(inputs.begin(), inputs.end());
-  auto run = [&] {
-    // A delegate runs what was compiled, and cannot be captured.
-    for (const Tensor& y : count > 3 ? forward(inputs) : replayed.Call(args)) y.host();
-  };
-  start = Clock::now();
-  run();
-  double first = Milliseconds(start);
-  config::Set("cpu.wait_for_code", "true");
-  run();
-  std::vector<double> times;
-  for (auto begin = Clock::now(); times.size() < 5 || Milliseconds(begin) < kSpanMs;) {
+  for (std::string batch; std::getline(batches, batch, ',');) {
+    std::vector<Tensor> given = Repeated(inputs, std::stoll(batch));
+    std::vector<TensorArg> args(given.begin(), given.end());
+    Replayed replayed(forward, {*net}, Location::current());
+    auto run = [&] {
+      // A delegate runs what was compiled, and cannot be captured.
+      for (const Tensor& y : is_compiled ? forward(given) : replayed.Call(args)) y.host();
+    };
     start = Clock::now();
     run();
-    times.push_back(Milliseconds(start));
+    const double first = Milliseconds(start);
+    config::Set("cpu.wait_for_code", "true");
+    run();
+    json["latency_ms"][batch] = LeastMilliseconds(run);
+    if (json.contains("first_ms")) continue;
+    json["first_ms"] = first;
+    json["peak_mb"] = PeakMegabytes();
   }
-  std::sort(times.begin(), times.end());
-  rusage usage;
-  getrusage(RUSAGE_SELF, &usage);
-  nlohmann::ordered_json json = {
-      {"batch_is_fixed", is_fixed}, {"load_ms", load},
-      {"first_ms", first},          {"median_ms", times[times.size() / 2]},
-      {"min_ms", times[0]},         {"peak_mb", static_cast<double>(usage.ru_maxrss) / 1024}};
   std::cout << json.dump() << "\n";
 } catch (const std::exception& error) {
   std::cerr << "onnx_bench: " << error.what() << "\n";

@@ -33,6 +33,14 @@ class Samples(CalibrationDataReader):
         return next(self.samples, None)
 
 
+def constants_to_initializers(graph):
+    """The quantizer takes initialisers for weights, and what Constant nodes make for activations."""
+    for node in [each for each in graph.node if each.op_type == "Constant" and each.attribute[0].name == "value"]:
+        graph.initializer.append(node.attribute[0].t)
+        graph.initializer[-1].name = node.output[0]
+        graph.node.remove(node)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=pathlib.Path)
@@ -49,6 +57,7 @@ def main():
     model = onnx.load(str(options.folder / "model.onnx"))
     if model.opset_import[0].version < 13:  # scales of channels came with it
         model = version_converter.convert_version(model, 13)
+    constants_to_initializers(model.graph)
     weights = {each.name for each in model.graph.initializer}
     name = next(each.name for each in model.graph.input if each.name not in weights)
     with tempfile.TemporaryDirectory() as folder:

@@ -27,24 +27,19 @@ class Registry {
     return Publish(def, std::move(info), id);
   }
 
+  /// A record of another library, which is checked at once.
   void Add(const OpDef& def) {
     std::unique_ptr<OpInfo> info;
     if (!def.registered.load(std::memory_order_acquire)) info = MakeOpInfo(def);
     std::unique_lock lock(mutex_);
-    const OpInfo& shown = info ? *info : *def.registered.load(std::memory_order_acquire);
     const size_t id = by_name_.size();
-    auto [entry, added] = by_name_.try_emplace(shown.name, &def);
-    if (!added) {
-      Throw(ErrorCode::kDuplicateRegistration, "register: {} is already registered as {}",
-            shown.name, entry->second->info().schema.to_string());
-    }
-    overloads_[shown.schema.name()].push_back(&def);
+    List(def);
     Publish(def, std::move(info), id);
   }
 
-  size_t names() const {
-    std::shared_lock lock(mutex_);
-    return by_name_.size();
+  void ListAll(std::span<const OpDef* const> defs) {
+    std::unique_lock lock(mutex_);
+    for (const OpDef* def : defs) List(*def);
   }
 
   const OpDef* Find(std::string_view full_name) const {
@@ -67,6 +62,18 @@ class Registry {
   }
 
  private:
+  /// By the text in front of the arguments: "add.alpha(" is an overload of "add".
+  void List(const OpDef& def) {
+    const std::string_view schema = def.schema;
+    const std::string_view full_name = schema.substr(0, schema.find('('));
+    auto [entry, added] = by_name_.try_emplace(std::string(full_name), &def);
+    if (!added) {
+      Throw(ErrorCode::kDuplicateRegistration, "register: {} is already registered as {}",
+            full_name, entry->second->info().schema.to_string());
+    }
+    overloads_[std::string(full_name.substr(0, full_name.find('.')))].push_back(&def);
+  }
+
   /// The first thread that parsed a record publishes it.
   const OpInfo& Publish(const OpDef& def, std::unique_ptr<OpInfo> info, size_t id) {
     if (const OpInfo* known = def.registered.load(std::memory_order_acquire)) return *known;
@@ -92,11 +99,7 @@ Registry& Instance() {
 // every process, as they are part of keys.
 Registry& Filled() {
   static std::once_flag once;
-  std::call_once(once, [] {
-    std::span<const OpDef* const> all = ops::InTreeOps();
-    // An earlier attempt may have failed at a later record.
-    for (size_t i = Instance().names(); i < all.size(); ++i) Instance().Add(*all[i]);
-  });
+  std::call_once(once, [] { Instance().ListAll(ops::InTreeOps()); });
   return Instance();
 }
 

@@ -23,6 +23,13 @@ bool HasInput(const format::Node& node, size_t i) {
   return i < node.inputs.size() && !node.inputs[i].empty();
 }
 
+/// An attribute that the caller of a function gives is not known here.
+bool IsKnown(const format::Node& node) {
+  return node.domain.empty() && std::ranges::all_of(node.attributes, [](const auto& attribute) {
+           return attribute.from_caller.empty();
+         });
+}
+
 /// Dims come from the file unchecked, so they are not multiplied.
 bool IsNumber(const format::Tensor& tensor) {
   return tensor.dims.empty() || (tensor.dims.size() == 1 && tensor.dims[0] == 1);
@@ -30,25 +37,32 @@ bool IsNumber(const format::Tensor& tensor) {
 
 class Folder {
  public:
-  explicit Folder(format::Graph& graph) : graph_(graph) {
+  explicit Folder(std::vector<format::Node>& nodes) : nodes_(nodes) {}
+
+  explicit Folder(format::Graph& graph) : nodes_(graph.nodes) {
     for (const format::ValueInfo& input : graph.inputs) elements_[input.name] = input.type.element;
     for (const format::Tensor& tensor : graph.initializers) AddConstant(tensor.name, tensor);
-    for (const format::Node& node : graph.nodes) {
-      if (!node.domain.empty() || node.outputs.size() != 1) continue;
-      const format::Attribute* value = node.op == "Constant" ? Find(node, "value") : nullptr;
-      if (value && value->tensors.size() == 1) AddConstant(node.outputs[0], value->tensors[0]);
-      if (node.op == "QuantizeLinear") elements_[node.outputs[0]] = ElementOfResult(node);
-      if (node.op == "DequantizeLinear") dequantized_[node.outputs[0]] = &node;
-    }
   }
 
   void Run() {
-    for (format::Node& node : graph_.nodes) {
-      if (node.domain.empty() && IsFoldable(node)) Fold(node);
+    for (const format::Node& node : nodes_) Note(node);
+    for (format::Node& node : nodes_) {
+      if (IsKnown(node) && IsFoldable(node)) Fold(node);
+      for (format::Attribute& attribute : node.attributes) {
+        for (const auto& inner : attribute.graphs) Folder(*inner).Run();
+      }
     }
   }
 
  private:
+  void Note(const format::Node& node) {
+    if (!IsKnown(node) || node.outputs.size() != 1) return;
+    const format::Attribute* value = node.op == "Constant" ? Find(node, "value") : nullptr;
+    if (value && value->tensors.size() == 1) AddConstant(node.outputs[0], value->tensors[0]);
+    if (node.op == "QuantizeLinear") elements_[node.outputs[0]] = ElementOfResult(node);
+    if (node.op == "DequantizeLinear") dequantized_[node.outputs[0]] = &node;
+  }
+
   void AddConstant(const std::string& name, const format::Tensor& tensor) {
     constants_[name] = &tensor;
     elements_[name] = tensor.element;
@@ -116,7 +130,7 @@ class Folder {
     node.domain = kDequantizedDomain;
   }
 
-  format::Graph& graph_;
+  std::vector<format::Node>& nodes_;
   std::unordered_map<std::string, const format::Tensor*> constants_;
   std::unordered_map<std::string, int32_t> elements_;
   std::unordered_map<std::string, const format::Node*> dequantized_;
@@ -124,13 +138,9 @@ class Folder {
 
 }  // namespace
 
-void FoldQuantization(format::Graph& graph) {
-  Folder(graph).Run();
-  for (format::Node& node : graph.nodes) {
-    for (format::Attribute& attribute : node.attributes) {
-      for (const auto& inner : attribute.graphs) FoldQuantization(*inner);
-    }
-  }
+void FoldQuantization(format::Model& model) {
+  Folder(model.graph).Run();
+  for (format::Function& function : model.functions) Folder(function.nodes).Run();
 }
 
 }  // namespace hammock::onnx

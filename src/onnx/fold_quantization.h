@@ -13,7 +13,8 @@ inline constexpr const char* kDequantizedDomain = "hammock.dequantized";
 /// becomes one node that sums integers exactly and scales the sums. Scales and zero points, where
 /// there are any, have to be constants: one for a tensor, or one for each channel of a result that
 /// a weight makes.
-/// DequantizeLinear nodes stay, for others that read them.
-void FoldQuantization(format::Graph& graph);
+/// That holds for the nodes of functions too. DequantizeLinear nodes stay, for others that read
+/// them.
+void FoldQuantization(format::Model& model);
 
 }  // namespace hammock::onnx

@@ -287,7 +287,7 @@ ModulePtr LoadBytes(std::string_view bytes, const std::string& name, const LoadO
         &function;
   }
   CheckProgram(*program);
-  FoldQuantization(model.graph);
+  FoldQuantization(model);
   auto module = std::make_shared<Module>("Onnx");
   AddInitializers(*program, *module, options);
   std::set<std::string> taken;

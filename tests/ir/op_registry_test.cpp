@@ -22,6 +22,20 @@ TEST(OpRegistry, FindsByFullName) {
   EXPECT_STREQ(kEveryKind.name(), "test::every_kind.node");
 }
 
+TEST(OpRegistry, ListsRecordsByTheNameThatTheirSchemasSay) {
+  for (const OpDef* def : op_registry::All()) EXPECT_EQ(op_registry::Find(def->info().name), def);
+}
+
+TEST(OpRegistryDeathTest, LooksUpANameWithoutParsingOtherRecords) {
+  testing::FLAGS_gtest_death_test_style = "threadsafe";  // in a process that has parsed nothing
+  auto look_up = [] {
+    op_registry::Get("add");
+    auto is_parsed = [](const OpDef* def) { return def->registered.load() != nullptr; };
+    std::exit(std::ranges::count_if(op_registry::All(), is_parsed) < 20 ? 0 : 1);
+  };
+  EXPECT_EXIT(look_up(), testing::ExitedWithCode(0), "");
+}
+
 TEST(OpRegistry, SuggestsTheNearestName) {
   EXPECT_EQ(MessageOf<ValueError>([] { op_registry::Get("test::every_knid.node"); }),
             "there is no op 'test::every_knid.node', did you mean 'test::every_kind.node'?");

@@ -87,9 +87,10 @@ TEST_F(OnnxQuantized, ReferenceHasTheSameBits) {
 }
 
 TEST(OnnxFoldQuantization, OnlyConstantScalesOfATensorOrOfOutputChannels) {
-  auto domain_of = [](format::Graph graph) {
-    FoldQuantization(graph);
-    return graph.nodes[3].domain;
+  auto domain_of = [](const format::Graph& graph) {
+    format::Model model = ModelOf(graph);
+    FoldQuantization(model);
+    return model.graph.nodes[3].domain;
   };
   EXPECT_EQ(domain_of(ConvolutionBetweenFloats()), kDequantizedDomain);
   format::Graph other_axis = ConvolutionBetweenFloats();
@@ -107,9 +108,10 @@ TEST(OnnxFoldQuantization, OnlyConstantScalesOfATensorOrOfOutputChannels) {
 }
 
 TEST(OnnxFoldQuantization, WithoutAZeroPointTheTypeOfTheCodesDecides) {
-  auto domain_of = [](format::Graph graph) {
-    FoldQuantization(graph);
-    return graph.nodes[3].domain;
+  auto domain_of = [](const format::Graph& graph) {
+    format::Model model = ModelOf(graph);
+    FoldQuantization(model);
+    return model.graph.nodes[3].domain;
   };
   format::Graph symmetric = ConvolutionBetweenFloats();
   symmetric.nodes[0].inputs.resize(2);  // u8 is what QuantizeLinear makes
@@ -122,6 +124,54 @@ TEST(OnnxFoldQuantization, WithoutAZeroPointTheTypeOfTheCodesDecides) {
   format::Graph unknown = symmetric;
   unknown.nodes[0].op = "Identity";
   EXPECT_EQ(domain_of(unknown), "");
+}
+
+/// The nodes of a graph in a function, which has its initialisers as constants.
+format::Model InAFunction(const format::Graph& graph) {
+  format::Function function;
+  function.name = "block";
+  function.domain = "own";
+  function.inputs = {"x"};
+  function.outputs = {"y"};
+  function.opsets = {{"", 21}};
+  for (const format::Tensor& tensor : graph.initializers) {
+    format::Attribute value;
+    value.name = "value";
+    value.kind = format::Attribute::kTensor;
+    value.tensors = {tensor};
+    function.nodes.push_back(Node("Constant", {}, {tensor.name}, {value}));
+  }
+  function.nodes.insert(function.nodes.end(), graph.nodes.begin(), graph.nodes.end());
+  format::Graph outer;
+  outer.inputs = graph.inputs;
+  outer.outputs = graph.outputs;
+  outer.nodes = {Node("block", {"x"}, {"y"})};
+  outer.nodes[0].domain = "own";
+  format::Model model = ModelOf(outer);
+  model.functions = {function};
+  return model;
+}
+
+TEST_F(OnnxQuantized, NodesOfFunctionsAreOfIntegers) {
+  const format::Graph graph = ConvolutionBetweenFloats();
+  Tensor x = sin(arange(50, f32) * 0.3).reshape({1, 2, 5, 5});
+  auto run = [&](ModulePtr module) { return module->run_method("forward", {x}).ToTensor(); };
+  ModulePtr module = Load(InAFunction(graph));
+  EXPECT_TRUE(run(module).host().SameBits(run(Load(ModelOf(graph))).host()));
+  trace(*module);
+  EXPECT_TRUE(HasOp(*module, "int_convolution"));
+}
+
+TEST(OnnxFoldQuantization, AttributesOfACallerAreNotKnown) {
+  format::Model model = InAFunction(ConvolutionBetweenFloats());
+  std::vector<format::Node>& nodes = model.functions[0].nodes;
+  format::Attribute& axis = nodes[nodes.size() - 3].attributes[0];
+  axis.from_caller = "axis_of_weight";
+  FoldQuantization(model);
+  EXPECT_EQ(nodes[nodes.size() - 2].domain, "");
+  axis.from_caller.clear();
+  FoldQuantization(model);
+  EXPECT_EQ(nodes[nodes.size() - 2].domain, kDequantizedDomain);
 }
 
 TEST_F(OnnxQuantized, WeightsWithoutAZeroPointAreOfIntegers) {

@@ -4,13 +4,12 @@
 #include <algorithm>
 
 #include "hammock/ops/quantize.h"
+#include "onnx/operators/microsoft.h"
 #include "onnx/operators/window.h"
 
 namespace hammock::onnx {
 
 namespace {
-
-constexpr const char* kMicrosoft = "com.microsoft";
 
 // ---- activations
 
@@ -212,36 +211,36 @@ Values CDist(Call& c) {
 }
 
 constexpr Operator kRows[] = {
-    {"BiasGelu", 1, 1, BiasGelu, Needs::kNothing, kMicrosoft, "A B"},
-    {"CDist", 1, 1, CDist, Needs::kNothing, kMicrosoft, "A B; metric"},
-    {"EmbedLayerNormalization", 1, 1, EmbedLayerNormalization, Needs::kNothing, kMicrosoft,
-     "input_ids segment_ids word_embedding position_embedding segment_embedding gamma beta "
-     "mask position_ids; epsilon mask_index_type"},
-    {"ExpandDims", 1, 1, ExpandDims, Needs::kNothing, kMicrosoft, "X axis"},
-    {"FastGelu", 1, 1, FastGelu, Needs::kNothing, kMicrosoft, "X bias"},
-    {"FusedConv", 1, 1, FusedConv, Needs::kNothing, kMicrosoft,
-     "X W B Z; activation activation_params group pads strides dilations kernel_shape "
-     "auto_pad"},
-    {"FusedGemm", 1, 1, FusedGemm, Needs::kNothing, kMicrosoft,
-     "A B C; activation activation_alpha activation_beta activation_gamma alpha beta transA "
-     "transB"},
-    {"FusedMatMul", 1, 1, FusedMatMul, Needs::kNothing, kMicrosoft,
-     "A B; alpha transA transB transBatchA transBatchB"},
-    {"Gelu", 1, 1, Gelu, Needs::kNothing, kMicrosoft, "X"},
-    {"Inverse", 1, 1, Inverse, Needs::kNothing, kMicrosoft, "X"},
-    {"IsAllFinite", 1, 1, IsAllFinite, Needs::kNothing, kMicrosoft,
-     "input*; isnan_only isinf_only"},
-    {"MatMulNBits", 1, 1, MatMulNBits, Needs::kNothing, kMicrosoft,
-     "A B scales zero_points !g_idx bias; K N bits block_size accuracy_level "
-     "weight_prepacked=0"},
-    {"QuickGelu", 1, 1, QuickGelu, Needs::kNothing, kMicrosoft, "X; alpha"},
+    OfMicrosoft("BiasGelu", BiasGelu, "A B"),
+    OfMicrosoft("CDist", CDist, "A B; metric"),
+    OfMicrosoft(
+        "EmbedLayerNormalization", EmbedLayerNormalization,
+        "input_ids segment_ids word_embedding position_embedding segment_embedding gamma beta "
+        "mask position_ids; epsilon mask_index_type"),
+    OfMicrosoft("ExpandDims", ExpandDims, "X axis"),
+    OfMicrosoft("FastGelu", FastGelu, "X bias"),
+    OfMicrosoft("FusedConv", FusedConv,
+                "X W B Z; activation activation_params group pads strides dilations kernel_shape "
+                "auto_pad"),
+    OfMicrosoft(
+        "FusedGemm", FusedGemm,
+        "A B C; activation activation_alpha activation_beta activation_gamma alpha beta transA "
+        "transB"),
+    OfMicrosoft("FusedMatMul", FusedMatMul, "A B; alpha transA transB transBatchA transBatchB"),
+    OfMicrosoft("Gelu", Gelu, "X"),
+    OfMicrosoft("Inverse", Inverse, "X"),
+    OfMicrosoft("IsAllFinite", IsAllFinite, "input*; isnan_only isinf_only"),
+    OfMicrosoft("MatMulNBits", MatMulNBits,
+                "A B scales zero_points !g_idx bias; K N bits block_size accuracy_level "
+                "weight_prepacked=0"),
+    OfMicrosoft("QuickGelu", QuickGelu, "X; alpha"),
     {"SimplifiedLayerNormalization", 1, kNewestOpset, SimplifiedLayerNormalization},
-    {"SkipLayerNormalization", 1, 1, SkipLayerNormalization, Needs::kNothing, kMicrosoft,
-     "input skip gamma beta bias; epsilon"},
-    {"SkipSimplifiedLayerNormalization", 1, 1, SkipSimplifiedLayerNormalization, Needs::kNothing,
-     kMicrosoft, "input skip gamma bias; epsilon"},
-    {"TransposeMatMul", 1, 1, FusedMatMul, Needs::kNothing, kMicrosoft, "A B; alpha transA transB"},
-    {"Trilu", 1, 1, Trilu, Needs::kNothing, kMicrosoft, "X k; upper"},
+    OfMicrosoft("SkipLayerNormalization", SkipLayerNormalization,
+                "input skip gamma beta bias; epsilon"),
+    OfMicrosoft("SkipSimplifiedLayerNormalization", SkipSimplifiedLayerNormalization,
+                "input skip gamma bias; epsilon"),
+    OfMicrosoft("TransposeMatMul", FusedMatMul, "A B; alpha transA transB"),
+    OfMicrosoft("Trilu", Trilu, "X k; upper"),
 };
 
 }  // namespace

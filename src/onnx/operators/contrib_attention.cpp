@@ -4,12 +4,11 @@
 #include <cmath>
 #include <limits>
 
+#include "onnx/operators/microsoft.h"
 #include "onnx/operators/quantized.h"
 
 namespace hammock::onnx {
 namespace {
-
-constexpr const char* kMicrosoft = "com.microsoft";
 
 /// (batch, heads, length, size) of (batch, length, heads * size).
 Tensor ByHeads(const Tensor& x, int64_t heads) {
@@ -273,23 +272,25 @@ Values GroupQueryAttention(Call& c) {
 }
 
 constexpr Operator kRows[] = {
-    {"Attention", 1, 1, Attention, Needs::kNothing, kMicrosoft,
-     "input weights bias mask_index past attention_bias !past_sequence_length; num_heads "
-     "scale mask_filter_value unidirectional qkv_hidden_sizes rotary_embedding_dim "
-     "do_rotary=0 past_present_share_buffer=0"},
-    {"GroupQueryAttention", 1, 1, GroupQueryAttention, Needs::kNothing, kMicrosoft,
-     "query key value past_key past_value seqlens_k total_sequence_length cos_cache "
-     "sin_cache position_ids attention_bias head_sink !k_scale !v_scale !q_norm_weight "
-     "!k_norm_weight; num_heads kv_num_heads scale softcap local_window_size do_rotary "
-     "rotary_interleaved smooth_softmax qk_norm_epsilon causal=1 sliding_window_cache=0 "
-     "qk_output=0 kv_cache_bit_width=0 k_quant_type=NONE v_quant_type=NONE"},
-    {"MultiHeadAttention", 1, 1, MultiHeadAttention, Needs::kNothing, kMicrosoft,
-     "query key value bias key_padding_mask attention_bias past_key past_value "
-     "!past_sequence_length !cache_indirection; num_heads scale mask_filter_value "
-     "unidirectional"},
-    {"RotaryEmbedding", 1, 1, RotaryEmbedding, Needs::kNothing, kMicrosoft,
-     "input position_ids cos_cache sin_cache; num_heads rotary_embedding_dim interleaved "
-     "is_packed_batching=0 scale=1"},
+    OfMicrosoft(
+        "Attention", Attention,
+        "input weights bias mask_index past attention_bias !past_sequence_length; num_heads "
+        "scale mask_filter_value unidirectional qkv_hidden_sizes rotary_embedding_dim "
+        "do_rotary=0 past_present_share_buffer=0"),
+    OfMicrosoft("GroupQueryAttention", GroupQueryAttention,
+                "query key value past_key past_value seqlens_k total_sequence_length cos_cache "
+                "sin_cache position_ids attention_bias head_sink !k_scale !v_scale !q_norm_weight "
+                "!k_norm_weight; num_heads kv_num_heads scale softcap local_window_size do_rotary "
+                "rotary_interleaved smooth_softmax qk_norm_epsilon causal=1 sliding_window_cache=0 "
+                "qk_output=0 kv_cache_bit_width=0 k_quant_type=NONE v_quant_type=NONE"),
+    OfMicrosoft("MultiHeadAttention", MultiHeadAttention,
+                "query key value bias key_padding_mask attention_bias past_key past_value "
+                "!past_sequence_length !cache_indirection; num_heads scale mask_filter_value "
+                "unidirectional"),
+    OfMicrosoft(
+        "RotaryEmbedding", RotaryEmbedding,
+        "input position_ids cos_cache sin_cache; num_heads rotary_embedding_dim interleaved "
+        "is_packed_batching=0 scale=1"),
 };
 
 }  // namespace

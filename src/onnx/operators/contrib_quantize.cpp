@@ -2,13 +2,12 @@
 
 #include <algorithm>
 
+#include "onnx/operators/microsoft.h"
 #include "onnx/operators/quantized.h"
 #include "onnx/program.h"
 
 namespace hammock::onnx {
 namespace {
-
-constexpr const char* kMicrosoft = "com.microsoft";
 
 /// Input `i` with its scale and zero point, the two inputs after it, as f32.
 Tensor Real(const Call& c, size_t i) { return Dequantized(c[i], c[i + 1], c.Optional(i + 2)); }
@@ -166,50 +165,49 @@ Values QAttention(Call& c) {
 Values Standard(Call& c) { return FindOperator("", c.node().op, kNewestOpset)->run(c); }
 
 constexpr Operator kRows[] = {
-    {"DequantizeLinear", 1, 1, Standard, Needs::kNothing, kMicrosoft,
-     "x x_scale x_zero_point; axis block_size"},
-    {"DynamicQuantizeLSTM", 1, 1, DynamicQuantizeLstm, Needs::kNothing, kMicrosoft,
-     "X W R B sequence_lens initial_h initial_c P W_scale W_zero_point R_scale R_zero_point; "
-     "hidden_size direction activations activation_alpha activation_beta clip input_forget"},
-    {"DynamicQuantizeMatMul", 1, 1, DynamicQuantizeMatMul, Needs::kNothing, kMicrosoft,
-     "A B b_scale b_zero_point bias"},
-    {"MatMulIntegerToFloat", 1, 1, MatMulIntegerToFloat, Needs::kNothing, kMicrosoft,
-     "A B a_scale b_scale a_zero_point b_zero_point bias"},
-    {"NhwcMaxPool", 1, 1, NhwcMaxPool, Needs::kNothing, kMicrosoft,
-     "x; kernel_shape pads strides dilations auto_pad ceil_mode"},
-    {"QAttention", 1, 1, QAttention, Needs::kNothing, kMicrosoft,
-     "input weight bias input_scale weight_scale mask_index input_zero_point "
-     "weight_zero_point past; num_heads scale mask_filter_value unidirectional do_rotary=0 "
-     "past_present_share_buffer=0"},
-    {"QGemm", 1, 1, QGemm, Needs::kNothing, kMicrosoft,
-     "A a_scale a_zero_point B b_scale b_zero_point C y_scale y_zero_point; alpha transA "
-     "transB"},
-    {"QLinearAdd", 1, 1, QLinearBinary<add>, Needs::kNothing, kMicrosoft,
-     "A A_scale A_zero_point B B_scale B_zero_point C_scale C_zero_point"},
-    {"QLinearAveragePool", 1, 1, QLinearAveragePool, Needs::kNothing, kMicrosoft,
-     "X x_scale x_zero_point y_scale y_zero_point; kernel_shape pads strides auto_pad "
-     "ceil_mode count_include_pad channels_last"},
-    {"QLinearConcat", 1, 1, QLinearConcat, Needs::kNothing, kMicrosoft,
-     "Y_scale Y_zero_point inputs*; axis"},
-    {"QLinearConv", 1, 1, ConvOfEither, Needs::kNothing, kMicrosoft,
-     "x x_scale x_zero_point w w_scale w_zero_point y_scale y_zero_point B; kernel_shape "
-     "group pads strides dilations auto_pad channels_last"},
-    {"QLinearGlobalAveragePool", 1, 1, QLinearGlobalAveragePool, Needs::kNothing, kMicrosoft,
-     "X x_scale x_zero_point y_scale y_zero_point; channels_last"},
-    {"QLinearLeakyRelu", 1, 1, QLinearLeakyRelu, Needs::kNothing, kMicrosoft,
-     "X X_scale X_zero_point Y_scale Y_zero_point; alpha"},
-    {"QLinearMul", 1, 1, QLinearBinary<mul>, Needs::kNothing, kMicrosoft,
-     "A A_scale A_zero_point B B_scale B_zero_point C_scale C_zero_point"},
-    {"QLinearReduceMean", 1, 1, QLinearReduceMean, Needs::kNothing, kMicrosoft,
-     "data data_scale data_zero_point reduced_scale reduced_zero_point; axes keepdims"},
-    {"QLinearSigmoid", 1, 1, QLinearSigmoid, Needs::kNothing, kMicrosoft,
-     "X X_scale X_zero_point Y_scale Y_zero_point"},
-    {"QLinearSoftmax", 1, 1, QLinearSoftmax, Needs::kNothing, kMicrosoft,
-     "X X_scale x_zero_point y_scale y_zero_point; axis opset"},
-    {"QLinearWhere", 1, 1, QLinearWhere, Needs::kNothing, kMicrosoft,
-     "condition X x_scale x_zero_point Y y_scale y_zero_point z_scale z_zero_point"},
-    {"QuantizeLinear", 1, 1, Standard, Needs::kNothing, kMicrosoft,
-     "x y_scale y_zero_point; axis block_size saturate"},
+    OfMicrosoft("DequantizeLinear", Standard, "x x_scale x_zero_point; axis block_size"),
+    OfMicrosoft(
+        "DynamicQuantizeLSTM", DynamicQuantizeLstm,
+        "X W R B sequence_lens initial_h initial_c P W_scale W_zero_point R_scale R_zero_point; "
+        "hidden_size direction activations activation_alpha activation_beta clip input_forget"),
+    OfMicrosoft("DynamicQuantizeMatMul", DynamicQuantizeMatMul, "A B b_scale b_zero_point bias"),
+    OfMicrosoft("MatMulIntegerToFloat", MatMulIntegerToFloat,
+                "A B a_scale b_scale a_zero_point b_zero_point bias"),
+    OfMicrosoft("NhwcMaxPool", NhwcMaxPool,
+                "x; kernel_shape pads strides dilations auto_pad ceil_mode"),
+    OfMicrosoft(
+        "QAttention", QAttention,
+        "input weight bias input_scale weight_scale mask_index input_zero_point "
+        "weight_zero_point past; num_heads scale mask_filter_value unidirectional do_rotary=0 "
+        "past_present_share_buffer=0"),
+    OfMicrosoft(
+        "QGemm", QGemm,
+        "A a_scale a_zero_point B b_scale b_zero_point C y_scale y_zero_point; alpha transA "
+        "transB"),
+    OfMicrosoft("QLinearAdd", QLinearBinary<add>,
+                "A A_scale A_zero_point B B_scale B_zero_point C_scale C_zero_point"),
+    OfMicrosoft("QLinearAveragePool", QLinearAveragePool,
+                "X x_scale x_zero_point y_scale y_zero_point; kernel_shape pads strides auto_pad "
+                "ceil_mode count_include_pad channels_last"),
+    OfMicrosoft("QLinearConcat", QLinearConcat, "Y_scale Y_zero_point inputs*; axis"),
+    OfMicrosoft(
+        "QLinearConv", ConvOfEither,
+        "x x_scale x_zero_point w w_scale w_zero_point y_scale y_zero_point B; kernel_shape "
+        "group pads strides dilations auto_pad channels_last"),
+    OfMicrosoft("QLinearGlobalAveragePool", QLinearGlobalAveragePool,
+                "X x_scale x_zero_point y_scale y_zero_point; channels_last"),
+    OfMicrosoft("QLinearLeakyRelu", QLinearLeakyRelu,
+                "X X_scale X_zero_point Y_scale Y_zero_point; alpha"),
+    OfMicrosoft("QLinearMul", QLinearBinary<mul>,
+                "A A_scale A_zero_point B B_scale B_zero_point C_scale C_zero_point"),
+    OfMicrosoft("QLinearReduceMean", QLinearReduceMean,
+                "data data_scale data_zero_point reduced_scale reduced_zero_point; axes keepdims"),
+    OfMicrosoft("QLinearSigmoid", QLinearSigmoid, "X X_scale X_zero_point Y_scale Y_zero_point"),
+    OfMicrosoft("QLinearSoftmax", QLinearSoftmax,
+                "X X_scale x_zero_point y_scale y_zero_point; axis opset"),
+    OfMicrosoft("QLinearWhere", QLinearWhere,
+                "condition X x_scale x_zero_point Y y_scale y_zero_point z_scale z_zero_point"),
+    OfMicrosoft("QuantizeLinear", Standard, "x y_scale y_zero_point; axis block_size saturate"),
 };
 
 }  // namespace

@@ -1,4 +1,5 @@
-// Matmuls by oneDNN, block by block: those of f32 and f16 by its gemm, those of bf16 by primitives.
+// Matmuls by oneDNN, block by block: those of f32 and f16 by its gemm, those of bf16, and of f32
+// with few columns, by primitives.
 #include <fmt/format.h>
 
 #include <array>
@@ -90,6 +91,7 @@ void MultiplyFloats(int64_t m, int64_t n, int64_t k, const void* a, int64_t a_ro
 class GemmMatMul : public OneDnnMatMul {
  public:
   explicit GemmMatMul(const MatMulSpec& spec) : OneDnnMatMul(spec, SplitOf(spec)) {}
+  const char* name() const override { return "onednn gemm"; }
 
  private:
   void Multiply(const Block& block, std::byte*) const override {
@@ -183,6 +185,12 @@ class PairPacker {
   size_t padded_bytes_ = 0;  // if there is padding
 };
 
+/// The library's gemm first makes code for matrices of all kinds, for 24 ms. Primitives for up to
+/// 64 columns are as fast, and made in less time than a matmul of that much work takes.
+bool SuitsPrimitive(const MatMulSpec& spec) {
+  return spec.dtype == DType::kF32 && spec.n <= 64 && spec.m * spec.n * spec.k >= 4 << 20;
+}
+
 class PrimitiveMatMul : public OneDnnMatMul {
  public:
   PrimitiveMatMul(const MatMulSpec& spec, memory::data_type type, memory::data_type out_type)
@@ -208,6 +216,13 @@ class PrimitiveMatMul : public OneDnnMatMul {
     if (rows == 1) row = std::max(columns * column, row);
     if (columns == 1) column = row == 1 ? rows : 1;
     return memory::desc({rows, columns}, type, memory::dims{row, column});
+  }
+
+  /// On processors for which the library has nothing better, its gemm is called directly.
+  static void RefuseGemm(const dnnl::matmul::primitive_desc& desc) {
+    if (std::string_view(desc.impl_info_str()).starts_with("gemm")) {
+      throw dnnl::error(dnnl_unimplemented, "only its gemm");
+    }
   }
 
   memory::desc PlainB(int64_t columns) const {
@@ -237,6 +252,7 @@ class PrimitiveMatMul : public OneDnnMatMul {
     auto make = [&] {
       dnnl::matmul::primitive_desc desc(dnnl::matmul::desc(a, b, out), WithOurScratch(), Engine());
       RefuseLastResort(desc);
+      if (type_ == memory::data_type::f32) RefuseGemm(desc);
       memory::desc used = desc.weights_desc();
       return BlockCall{used,
                        Call(dnnl::matmul(desc), desc.scratchpad_desc(),
@@ -301,19 +317,20 @@ std::unique_ptr<MatMulKernel> MakeOneDnnMatMul(const MatMulSpec& spec) {
   bool row_major = spec.b.column == 1 && spec.b.row == spec.n;
   if (!row_major && split.storage == MatMulSplit::Panels::kStored) return nullptr;
   LibraryCall call;
-  if (spec.dtype == DType::kF32) {
-    SetUpGemm();
-    return std::make_unique<GemmMatMul>(spec);
-  }
   if (widened) {
     SetUpGemm();
     return std::make_unique<WidenedMatMul>(spec);
   }
-  try {
-    return std::make_unique<PrimitiveMatMul>(spec, *type, *out_type);
-  } catch (const dnnl::error&) {
-    return nullptr;  // not on this processor, or not in this version
+  if (spec.dtype != DType::kF32 || SuitsPrimitive(spec)) {
+    try {
+      return std::make_unique<PrimitiveMatMul>(spec, *type, *out_type);
+    } catch (const dnnl::error&) {
+      // Not on this processor, or not in this version.
+      if (spec.dtype != DType::kF32) return nullptr;
+    }
   }
+  SetUpGemm();
+  return std::make_unique<GemmMatMul>(spec);
 }
 
 std::string OneDnnVersion() {

@@ -2,6 +2,7 @@
 #include <atomic>
 #include <thread>
 
+#include "backends/cpu/host/cpu_features.h"
 #include "backends/cpu/matmul/matmul_tests.h"
 
 namespace hammock::cpu {
@@ -209,6 +210,7 @@ TEST(MatMul, BitsDoNotDependOnHowOperandsLie) {
                                 {1, 33, 50, 64},
                                 {1, 129, 400, 50},
                                 {1, 200, 3000, 40},
+                                {1, 2048, 257, 64},
                                 {1, 300, 30, 1024},
                                 {1, 128, 784, 512},
                                 {1, 150, 300, 600},
@@ -237,6 +239,17 @@ TEST(MatMul, BitsDoNotDependOnHowOperandsLie) {
       ASSERT_TRUE(run(transposed_a, {1}, transposed_b, {2}, {1}).SameBits(plain)) << m;
     }
   }
+}
+
+TEST(MatMul, FewColumnsNeedNoGemmOfTheLibrary) {
+  if (HostFeatures().processor != Processor::kAvx512) GTEST_SKIP() << "gemm is the best there is";
+  if (config::GetText("cpu.onednn") != "true") GTEST_SKIP() << "no oneDNN";
+  auto kernel = [](int64_t m, int64_t k, int64_t n) {
+    return std::string(MatMul(MatMulSpec::Plain(f32, m, k, n)).kernel());
+  };
+  EXPECT_EQ(kernel(2048, 257, 64), "onednn");
+  EXPECT_EQ(kernel(2048, 257, 65), "onednn gemm");
+  EXPECT_EQ(kernel(64, 257, 64), "onednn gemm");  // to prepare a primitive would take longer
 }
 
 TEST(MatMul, EpiloguesNeedContiguousResults) {
