@@ -9,7 +9,7 @@ _GENERATOR = 0x20  # inspect.CO_GENERATOR: importing inspect takes longer than a
 
 
 def _wraps(function):
-    import functools  # takes a tenth of the time in which Hammock is imported
+    import functools  # a sixth of the instructions of importing Hammock
 
     return functools.wraps(function)
 
