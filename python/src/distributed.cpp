@@ -39,7 +39,7 @@ Reduction ReductionOf(const std::string& name) {
 
 Group GroupOf(const std::optional<Group>& group) { return group ? *group : distributed::world(); }
 
-/// What a call that meets other ranks returns, without the GIL.
+/// Calls what meets other ranks, without the GIL.
 template <class Call>
 auto Meet(Call call) {
   CallerLine line;
