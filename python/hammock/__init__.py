@@ -52,6 +52,8 @@ from ._hammock import (
     manual_seed,
     mark_step,
     metrics,
+    run_repro,
+    save_repro,
     set_default_device,
     set_printoptions,
     sync,
@@ -66,8 +68,15 @@ from ._hammock import (
 
 _hammock.set_package_directory(_os.path.dirname(_os.path.abspath(__file__)) + _os.sep)
 
+_submodules = ("array_api", "data", "distributed", "distributions", "fft", "io", "jit", "linalg", "nn", "onnx", "optim", "profile",
+               "signal", "sparse", "special")
+# Names whose modules are imported at their first use.
+_late = {"compile": "_compile", "CustomOp": "_custom", **dict.fromkeys(("cond", "loop", "while_loop"), "_control"),
+         **dict.fromkeys(("from_torch", "to_torch"), "_exchange"), **dict.fromkeys(("finfo", "iinfo"), "_numbers"),
+         **dict.fromkeys(("hessian", "jacfwd", "jacrev", "vmap"), "_vmap")}
+
 # Every op of the registry is a function here; names above and below go before them.
-globals().update({_name: _op for _name, _op in _hammock.ops.items() if _name not in globals()})
+globals().update({_name: _op for _name, _op in _hammock.ops.items() if _name not in globals() and _name not in _late})
 
 from . import _tensor  # noqa: E402: methods of Tensor
 from ._autograd import (  # noqa: E402
@@ -83,13 +92,7 @@ from ._autograd import (  # noqa: E402
     value_and_grad,
     vjp,
 )
-from ._compile import compile  # noqa: E402
-from ._control import cond, loop, while_loop  # noqa: E402
-from ._custom import CustomOp  # noqa: E402
-from ._execution import eager, expect_no_recompile, explain, no_execution, step  # noqa: E402
-from ._exchange import from_torch, to_torch  # noqa: E402
-from ._numbers import finfo, iinfo  # noqa: E402
-from ._vmap import hessian, jacfwd, jacrev, vmap  # noqa: E402
+from ._execution import Activity, eager, expect_no_recompile, explain, no_execution, step  # noqa: E402
 
 half, float, double = float16, float32, float64
 short, int, long = int16, int32, int64
@@ -99,18 +102,22 @@ pi = 3.141592653589793
 inf = 1e400
 nan = inf - inf
 
-_submodules = ("array_api", "data", "distributions", "fft", "io", "jit", "linalg", "nn", "onnx", "optim", "signal", "sparse",
-               "special")
-
 __version__ = "0.1.0"
+
+
+def _module(name):
+    import importlib
+
+    return importlib.import_module("hammock." + name)
 
 
 def __getattr__(name):
     """Submodules at their first use, and ops that a library has registered since."""
     if name in _submodules:
-        import importlib
-
-        return importlib.import_module("hammock." + name)
+        return _module(name)
+    if name in _late:
+        globals()[name] = getattr(_module(_late[name]), name)
+        return globals()[name]
     if name in ("sparse_coo_tensor", "sparse_csr_tensor"):
         from . import sparse
 
@@ -127,4 +134,4 @@ def __getattr__(name):
 
 
 def __dir__():
-    return sorted({*globals(), *_submodules})
+    return sorted({*globals(), *_submodules, *_late})

@@ -3,8 +3,9 @@
 import builtins
 from typing import Any, Iterator, Sequence, overload
 
-from . import array_api as array_api, data as data, distributions as distributions, fft as fft, io as io, jit as jit, linalg as linalg
-from . import nn as nn, onnx as onnx, optim as optim, signal as signal, sparse as sparse, special as special
+from . import array_api as array_api, data as data, distributed as distributed, distributions as distributions, fft as fft, io as io
+from . import jit as jit, linalg as linalg, nn as nn, onnx as onnx, optim as optim, profile as profile, signal as signal
+from . import sparse as sparse, special as special
 from .sparse import sparse_coo_tensor as sparse_coo_tensor, sparse_csr_tensor as sparse_csr_tensor
 from ._autograd import Function as Function, autocast as autocast, checkpoint as checkpoint
 from ._autograd import enable_grad as enable_grad, grad as grad, inference_mode as inference_mode, jvp as jvp
@@ -13,7 +14,7 @@ from ._autograd import value_and_grad as value_and_grad, vjp as vjp
 from ._compile import compile as compile
 from ._control import cond as cond, loop as loop, while_loop as while_loop
 from ._custom import CustomOp as CustomOp
-from ._execution import eager as eager, expect_no_recompile as expect_no_recompile, explain as explain
+from ._execution import Activity as Activity, eager as eager, expect_no_recompile as expect_no_recompile, explain as explain
 from ._execution import no_execution as no_execution, step as step
 from ._numbers import finfo as finfo, iinfo as iinfo
 from ._vmap import hessian as hessian, jacfwd as jacfwd, jacrev as jacrev, vmap as vmap
@@ -90,6 +91,8 @@ def set_printoptions(precision: _int | None = None, threshold: _int | None = Non
 def compile_misses() -> list[str]: ...
 def cache_stats() -> dict[str, _int]: ...
 def graph_text(tensors: Sequence[Tensor], format: str = "text") -> str: ...
+def save_repro(path: str, tensors: Sequence[Tensor]) -> None: ...
+def run_repro(path: str, device: _Device | None = None) -> list[Tensor]: ...
 
 class ValueError(HammockError, builtins.ValueError): ...
 class TypeError(HammockError, builtins.TypeError): ...

@@ -1,13 +1,17 @@
 """Gradients of functions, and custom ones."""
 
-import functools
-
 from . import _hammock
 from ._hammock import Tensor
 from ._tree import flatten, unflatten
 
 
 _GENERATOR = 0x20  # inspect.CO_GENERATOR: importing inspect takes longer than all of Hammock
+
+
+def _wraps(function):
+    import functools  # a sixth of the instructions of importing Hammock
+
+    return functools.wraps(function)
 
 
 class _Mode:
@@ -17,14 +21,14 @@ class _Mode:
         code = getattr(function, "__code__", None)
         if code is not None and code.co_flags & _GENERATOR:
 
-            @functools.wraps(function)
+            @_wraps(function)
             def generate(*args, **kwargs):
                 with self._again():
                     yield from function(*args, **kwargs)
 
             return generate
 
-        @functools.wraps(function)
+        @_wraps(function)
         def call(*args, **kwargs):
             with self._again():
                 return function(*args, **kwargs)
@@ -142,7 +146,7 @@ def value_and_grad(function, argnums=0, has_aux=False):
     (tensor(5.), tensor([2., 4.]))
     """
 
-    @functools.wraps(function)
+    @_wraps(function)
     def call(*args, **kwargs):
         selected = Selected("grad", argnums, args)
         leaves = selected.leaves
@@ -183,7 +187,7 @@ def grad(function, argnums=0, grad_outputs=None, *, has_aux=False, retain_graph=
                           create_graph, allow_unused))
     both = value_and_grad(function, argnums, has_aux)
 
-    @functools.wraps(function)
+    @_wraps(function)
     def call(*args, **kwargs):
         value, grads = both(*args, **kwargs)
         return (grads, value[1]) if has_aux else grads

@@ -83,3 +83,22 @@ class Explanation(str):
 def explain():
     """Why graphs were compiled: for each, the nearest known graph and the first thing that differs."""
     return Explanation("\n".join(_hammock.compile_misses()) or "nothing was compiled")
+
+
+class Activity:
+    """Counts of the work in a `with` block, or since it was made, on all threads: `totals().steps`, `.graphs_compiled`,
+    `.running_seconds` and others; `print(activity.totals())` shows them all."""
+
+    def __init__(self):
+        self._activity = _hammock.Activity()
+        self._totals = None
+
+    def totals(self):
+        return self._totals or self._activity.totals()
+
+    def __enter__(self):
+        self._activity, self._totals = _hammock.Activity(), None
+        return self
+
+    def __exit__(self, *exception):
+        self._totals, self._activity = self._activity.totals(), None

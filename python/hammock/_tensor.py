@@ -189,12 +189,12 @@ Tensor.__array_ufunc__ = None
 
 @_method
 def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
-    return _hammock.export_dlpack(self, max_version, dl_device, copy)
+    return _hammock.export_dlpack(self, stream, max_version, dl_device, copy)
 
 
 @_method
 def __dlpack_device__(self):
-    return (1, 0)
+    return _hammock.dlpack_device(self)
 
 
 # ---- Copies and pickles

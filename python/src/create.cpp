@@ -119,12 +119,6 @@ std::optional<DType> DTypeArgument(nb::handle object) {
                       nb::str(nb::repr(object)).c_str());
 }
 
-Device DeviceArgument(nb::handle object) {
-  if (object.is_none()) return Device();
-  if (std::optional<std::string> name = DeviceNameFrom(object.ptr())) return Device(*name);
-  throw TypeError(ErrorCode::kSchema, "device must be a name such as 'cpu', or a device");
-}
-
 Copy CopyArgument(nb::handle object) {
   if (object.is_none()) return Copy::kIfWritable;
   int truth = PyObject_IsTrue(object.ptr());
@@ -136,9 +130,16 @@ Copy CopyArgument(nb::handle object) {
   throw ValueError(ErrorCode::kValue, op + ": copy=False, but " + why);
 }
 
-/// Memory of others is shared with the host.
-void CheckShares(const std::string& op, const Device& device, Copy copy) {
-  if (copy != Copy::kNever || device.type() == "cpu") return;
+/// Without an argument, arrays on a card stay there.
+Device TargetOf(nb::handle device, nb::handle data) {
+  if (!device.is_none() || !PyObject_HasAttrString(data.ptr(), "__dlpack_device__"))
+    return DeviceArgument(device);
+  return CardOf(data.ptr()).value_or(Device());
+}
+
+/// Memory of others is shared with the host, or on its card.
+void CheckShares(const std::string& op, PyObject* source, const Device& device, Copy copy) {
+  if (copy != Copy::kNever || device.type() == "cpu" || CardOf(source)) return;
   RefuseCopy(op, "host memory is copied to " + device.to_string());
 }
 
@@ -156,6 +157,12 @@ Tensor OfTensor(const Tensor& source, std::optional<DType> dtype, const Device& 
 }
 
 }  // namespace
+
+Device DeviceArgument(nb::handle object) {
+  if (object.is_none()) return Device();
+  if (std::optional<std::string> name = DeviceNameFrom(object.ptr())) return Device(*name);
+  throw TypeError(ErrorCode::kSchema, "device must be a name such as 'cpu', or a device");
+}
 
 bool CanImport(PyObject* object) {
   return PyObject_CheckBuffer(object) || PyObject_HasAttrString(object, "__dlpack__") ||
@@ -179,7 +186,7 @@ Tensor MakeTensor(PyObject* data, std::optional<DType> dtype, const Device& devi
     }
   }
   if (CanImport(data)) {
-    CheckShares("asarray", device, copy);
+    CheckShares("asarray", data, device, copy);
     Tensor imported = Import(data, device, copy);
     if (copy == Copy::kNever) return OfTensor(imported, dtype, device, copy);
     return Casted(imported, dtype);
@@ -195,8 +202,9 @@ void AddCreation(nb::module_& module) {
       "tensor",
       [](nb::handle data, nb::handle dtype, nb::handle device, bool requires_grad) {
         CallerLine line;
-        Tensor result =
-            MakeTensor(data.ptr(), DTypeArgument(dtype), DeviceArgument(device), Copy::kAlways);
+        Tensor result = MakeTensor(
+            data.ptr(), DTypeArgument(dtype),
+            IsTensor(data.ptr()) ? DeviceArgument(device) : TargetOf(device, data), Copy::kAlways);
         if (requires_grad) result.requires_grad_();
         return result;
       },
@@ -211,7 +219,7 @@ void AddCreation(nb::module_& module) {
         CallerLine line;
         const bool own = device.is_none() && IsTensor(data.ptr());
         return MakeTensor(data.ptr(), DTypeArgument(dtype),
-                          own ? TensorOf(data.ptr()).device() : DeviceArgument(device),
+                          own ? TensorOf(data.ptr()).device() : TargetOf(device, data),
                           CopyArgument(copy));
       },
       nb::arg("data").none(), nb::kw_only(), nb::arg("dtype") = nb::none(),
@@ -227,7 +235,7 @@ void AddCreation(nb::module_& module) {
           throw TypeError(ErrorCode::kSchema, std::string("from_numpy: takes a NumPy array, not ") +
                                                   Py_TYPE(array.ptr())->tp_name);
         }
-        CheckShares("from_numpy", Device(), CopyArgument(copy));
+        CheckShares("from_numpy", array.ptr(), Device(), CopyArgument(copy));
         return Import(array.ptr(), Device(), CopyArgument(copy));
       },
       nb::arg("array").none(), nb::kw_only(), nb::arg("copy") = nb::none(),
@@ -236,13 +244,14 @@ void AddCreation(nb::module_& module) {
       "from_dlpack",
       [](nb::handle source, nb::handle device, nb::handle copy) {
         CallerLine line;
-        const Device target = DeviceArgument(device);
-        CheckShares("from_dlpack", target, CopyArgument(copy));
+        const Device target = TargetOf(device, source);
+        CheckShares("from_dlpack", source.ptr(), target, CopyArgument(copy));
         return ImportDLPack(source.ptr(), target, CopyArgument(copy));
       },
       nb::arg("source").none(), nb::kw_only(), nb::arg("device") = nb::none(),
       nb::arg("copy") = nb::none(),
-      "A tensor of an object with `__dlpack__`, by the rules of `asarray`.");
+      "A tensor of an object with `__dlpack__`, by the rules of `asarray`; on the array's own "
+      "device where Hammock has it.");
 }
 
 }  // namespace hammock::python

@@ -14,6 +14,9 @@ enum class Copy { kAlways, kIfWritable, kNever };
 /// TypeError for others.
 Tensor MakeTensor(PyObject* data, std::optional<DType> dtype, const Device& device, Copy copy);
 
+/// The default one for None.
+Device DeviceArgument(nb::handle object);
+
 /// Whether the object has elements that can be imported: a buffer or DLPack.
 bool CanImport(PyObject* object);
 

@@ -5,7 +5,7 @@
 
 namespace hammock::python::dlpack {
 
-enum DeviceType : int32_t { kCpu = 1, kCudaHost = 3 };
+enum DeviceType : int32_t { kCpu = 1, kCuda = 2, kCudaHost = 3, kCudaManaged = 13 };
 enum TypeCode : uint8_t {
   kInt = 0,
   kUInt = 1,

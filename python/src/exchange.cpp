@@ -4,11 +4,15 @@
 
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "dlpack.h"
 #include "errors.h"
+#include "gil.h"
+#include "hammock/lazy/backend_interface.h"
+#include "hammock/lazy/device_exchange.h"
 #include "hammock/ops.h"
 #include "location.h"
 #include "reading.h"
@@ -155,12 +159,34 @@ bool IsReadOnly(const ManagedArray& managed) {
   return false;
 }
 
+std::optional<Device> CardOf(const dlpack::Device& place) {
+  if (place.type != dlpack::kCuda && place.type != dlpack::kCudaManaged) return std::nullopt;
+  for (const Device& device : Devices()) {
+    if (device.type() == "cuda" && device.ordinal() == place.id && ExchangeOf(device))
+      return device;
+  }
+  return std::nullopt;
+}
+
+/// Our work that reads the memory of a card has been given to it, but may not be over.
+void WaitForReaders(const dlpack::Device& place) {
+  std::optional<Device> card = CardOf(place);
+  if (!card || IsFinalizing()) return;
+  WithoutGil no_gil;
+  try {
+    card->backend().WaitForDevice(card->backend_device());
+  } catch (const std::exception&) {
+    // The card is lost: nothing reads any more.
+  }
+}
+
 /// Takes an array over from its capsule, which nobody can use any more. The array lives as long as
 /// the result.
 template <class ManagedArray>
 nb::object TakeOver(PyObject* capsule, ManagedArray* managed) {
   auto destroy = [](PyObject* keeper) {
     auto* held = static_cast<ManagedArray*>(PyCapsule_GetPointer(keeper, ManagedArray::kUsedName));
+    WaitForReaders(held->array.device);
     if (held->deleter) held->deleter(held);
   };
   nb::object keeper = nb::steal(PyCapsule_New(managed, ManagedArray::kUsedName, nullptr));
@@ -184,16 +210,66 @@ void CheckVersion(const ManagedArray& managed) {
   }
 }
 
+/// How many elements there are from the first to the last one, those in between of strided arrays
+/// included.
+int64_t SpanOf(const dlpack::Array& array) {
+  int64_t span = 1;
+  for (int i = 0; i < array.ndim; ++i) {
+    if (array.strides[i] < 0) {
+      throw NotSupported(ErrorCode::kNotSupported,
+                         "from_dlpack: a dim runs backwards; copy the array first");
+    }
+    span += (array.shape[i] - 1) * array.strides[i];
+  }
+  return span;
+}
+
+/// The producer has let the default stream wait for what computes the elements.
+template <class ManagedArray>
+Tensor ImportFromCard(PyObject* capsule, ManagedArray* managed, const Shape& shape,
+                      const Device& card, const Device& device, Copy copy) {
+  constexpr auto kStream = lazy::DeviceExchange::kDefaultStream;
+  const dlpack::Array& array = managed->array;
+  const bool row_major = IsRowMajor(array) || shape.numel() == 0;
+  const auto address = reinterpret_cast<uint64_t>(array.data) + array.byte_offset;
+  const bool readable = row_major && device == card &&
+                        address % static_cast<uint64_t>(ExchangeOf(card)->alignment()) == 0;
+  if (copy == Copy::kNever && !readable && shape.numel() > 0) {
+    throw ValueError(ErrorCode::kValue,
+                     "from_dlpack: copy=False, but the elements are asked for on another device, "
+                     "do not lie in row-major order or are not aligned");
+  }
+  const bool share =
+      readable && (copy == Copy::kNever || (copy == Copy::kIfWritable && IsReadOnly(*managed)));
+  const Shape memory = row_major ? shape : Shape(shape.dtype(), {SpanOf(array)});
+  nb::object keeper = TakeOver(capsule, managed);
+  if (shape.numel() == 0) return from_host(HostTensor(shape), device);
+  Callback<void()> release;
+  if (share) {
+    release = [held = std::shared_ptr<PyObject>(keeper.release().ptr(), ReleaseLater)] {};
+  }
+  Tensor imported = [&] {
+    WithoutGil no_gil;
+    return FromDeviceMemory(address, memory, card, kStream, std::move(release), Location());
+  }();
+  if (!row_major) {
+    std::span<const int64_t> strides(array.strides, static_cast<size_t>(array.ndim));
+    imported = as_strided(imported, shape.sizes(), Dims(strides));
+  }
+  return imported.to(device);
+}
+
 template <class ManagedArray>
 Tensor ImportCapsule(PyObject* capsule, const Device& device, Copy copy) {
   auto* managed = static_cast<ManagedArray*>(PyCapsule_GetPointer(capsule, ManagedArray::kName));
   if (!managed) ThrowPythonError();
   CheckVersion(*managed);
   const dlpack::Array& array = managed->array;
-  if (array.device.type != dlpack::kCpu && array.device.type != dlpack::kCudaHost) {
-    throw NotSupported(
-        ErrorCode::kNotSupported,
-        "from_dlpack: the array is on a device with memory of its own; copy it to the CPU first");
+  const std::optional<Device> card = CardOf(array.device);
+  if (!card && array.device.type != dlpack::kCpu && array.device.type != dlpack::kCudaHost) {
+    throw NotSupported(ErrorCode::kNotSupported,
+                       "from_dlpack: the array is on a device that Hammock does not share; copy it "
+                       "to the CPU first");
   }
   if (array.ndim > kMaxRank || array.ndim < 0) {
     throw ValueError(ErrorCode::kValue,
@@ -202,6 +278,7 @@ Tensor ImportCapsule(PyObject* capsule, const Device& device, Copy copy) {
   Shape shape(DTypeOfDLPack(array.dtype),
               Dims(std::span<const int64_t>(array.shape, static_cast<size_t>(array.ndim))));
   CheckSizes("from_dlpack", shape.sizes());
+  if (card) return ImportFromCard(capsule, managed, shape, *card, device, copy);
   const char* data = static_cast<const char*>(array.data) + array.byte_offset;
   bool row_major = IsRowMajor(array) || shape.numel() == 0;
   bool share = row_major && shape.numel() > 0 &&
@@ -239,21 +316,35 @@ dlpack::DataType DLPackType(DType dtype) {
   return {code, static_cast<uint8_t>(info.bits), 1};
 }
 
-/// The memory, sizes and strides that an exported array points to.
+/// Row-major elements, which `keeper` keeps, and the sizes and strides that an exported array
+/// points to.
 struct Export {
-  HostTensor host;
+  Export(const HostTensor& host)  // NOLINT: it is one
+      : Export(const_cast<void*>(host.data()), {dlpack::kCpu, 0}, host.shape(),
+               std::make_shared<HostTensor>(host)) {}
+  Export(void* data, dlpack::Device place, const Shape& shape, std::shared_ptr<void> keeper)
+      : data(data),
+        place(place),
+        shape(shape),
+        keeper(std::move(keeper)),
+        sizes(shape.sizes()),
+        strides(ContiguousStrides(shape.sizes())) {}
+
+  void* data;
+  dlpack::Device place;
+  Shape shape;
+  std::shared_ptr<void> keeper;
   Dims sizes, strides;
 };
 
 template <class ManagedArray>
-nb::object ExportCapsule(HostTensor host, uint64_t flags) {
-  auto owner = std::make_unique<Export>(
-      Export{host, host.shape().sizes(), ContiguousStrides(host.shape().sizes())});
+nb::object ExportCapsule(Export elements, uint64_t flags) {
+  auto owner = std::make_unique<Export>(std::move(elements));
   auto managed = std::make_unique<ManagedArray>();
-  managed->array = {const_cast<void*>(host.data()),
-                    {dlpack::kCpu, 0},
-                    host.shape().rank(),
-                    DLPackType(host.dtype()),
+  managed->array = {owner->data,
+                    owner->place,
+                    owner->shape.rank(),
+                    DLPackType(owner->shape.dtype()),
                     owner->sizes.begin(),
                     owner->strides.begin(),
                     0};
@@ -277,25 +368,64 @@ nb::object ExportCapsule(HostTensor host, uint64_t flags) {
   return capsule;
 }
 
-nb::object ExportDLPack(const Tensor& tensor, nb::handle max_version, nb::handle device,
-                        nb::handle copy) {
+[[noreturn]] void ThrowBufferError(const char* why) {
+  PyErr_SetString(PyExc_BufferError, why);
+  ThrowPythonError();
+}
+
+/// The memory of its card that a tensor is exported from.
+dlpack::Device PlaceOf(const Tensor& tensor) {
+  const Device device = tensor.device();
+  if (device.type() != "cuda" || !ExchangeOf(device)) return {dlpack::kCpu, 0};
+  return {dlpack::kCuda, static_cast<int32_t>(device.ordinal())};
+}
+
+/// As the standard says: None is the default stream, -1 asks for no order.
+std::optional<lazy::DeviceExchange::Stream> StreamArgument(nb::handle stream) {
+  if (stream.is_none()) return lazy::DeviceExchange::kDefaultStream;
+  const auto handle = nb::cast<int64_t>(stream);
+  if (handle == -1) return std::nullopt;
+  if (handle <= 0) ThrowBufferError("stream must be a stream's handle, 1, 2 or -1: 0 is ambiguous");
+  return static_cast<lazy::DeviceExchange::Stream>(handle);
+}
+
+Export OnCard(const Tensor& tensor, dlpack::Device place, nb::handle stream, bool copies) {
+  const auto after = StreamArgument(stream);
+  Tensor held = tensor;  // another thread may let go of the object meanwhile
+  WithoutGil no_gil;
+  SharedDeviceMemory memory =
+      copies ? LentMemory(held, after, Location()) : SharedMemory(held, after, Location());
+  return {reinterpret_cast<void*>(memory.address), place,
+          Shape(held.dtype(), held.sizes(Location())), std::move(memory.holder)};
+}
+
+Export OnHost(const Tensor& tensor, bool copies) {
+  HostTensor host = Read(tensor);
+  return copies ? HostTensor::Copy(host.shape(), host.data()) : host;
+}
+
+nb::object ExportDLPack(const Tensor& tensor, nb::handle stream, nb::handle max_version,
+                        nb::handle device, nb::handle copy) {
   CallerLine line;
-  if (!device.is_none() && nb::cast<std::pair<int, int>>(device).first != dlpack::kCpu) {
-    PyErr_SetString(PyExc_BufferError, "Hammock exports to host memory only");
-    ThrowPythonError();
+  dlpack::Device place = PlaceOf(tensor);
+  if (!device.is_none()) {
+    const auto [type, id] = nb::cast<std::pair<int, int>>(device);
+    if (type == dlpack::kCpu) {
+      place = {dlpack::kCpu, 0};
+    } else if (type != place.type || id != place.id) {
+      ThrowBufferError("Hammock exports to host memory, or from the card that has the tensor");
+    }
   }
-  if (tensor.requires_grad()) {
-    PyErr_SetString(PyExc_BufferError, "a tensor that requires grad is exported by detach() first");
-    ThrowPythonError();
-  }
+  if (tensor.requires_grad())
+    ThrowBufferError("a tensor that requires grad is exported by detach() first");
   bool versioned = !max_version.is_none() && nb::cast<int>(max_version[0]) >= 1;
   // Without a version there is no way to say "read-only": such a consumer gets memory of its own,
   // unless it insists on ours.
   bool copies = copy.is_none() ? !versioned : nb::cast<bool>(copy);
-  HostTensor host = Read(tensor);
-  if (copies) host = HostTensor::Copy(host.shape(), host.data());
-  if (!versioned) return ExportCapsule<dlpack::Managed>(std::move(host), 0);
-  return ExportCapsule<dlpack::ManagedVersioned>(std::move(host),
+  Export elements =
+      place.type == dlpack::kCpu ? OnHost(tensor, copies) : OnCard(tensor, place, stream, copies);
+  if (!versioned) return ExportCapsule<dlpack::Managed>(std::move(elements), 0);
+  return ExportCapsule<dlpack::ManagedVersioned>(std::move(elements),
                                                  copies ? dlpack::kIsCopied : dlpack::kReadOnly);
 }
 
@@ -312,6 +442,13 @@ DLPackCode DLPackCodeOf(DType dtype) {
   return {type.code, type.bits};
 }
 
+std::optional<Device> CardOf(PyObject* source) {
+  nb::object method = nb::getattr(nb::handle(source), "__dlpack_device__", nb::none());
+  if (method.is_none()) return std::nullopt;
+  const auto [type, id] = nb::cast<std::pair<int, int>>(method());
+  return CardOf(dlpack::Device{type, id});
+}
+
 Tensor ImportDLPack(PyObject* source, const Device& device, Copy copy) {
   nb::handle object = source;
   nb::object capsule;
@@ -323,11 +460,15 @@ Tensor ImportDLPack(PyObject* source, const Device& device, Copy copy) {
       throw TypeError(ErrorCode::kSchema, std::string("from_dlpack: an object of type ") +
                                               Py_TYPE(source)->tp_name + " has no __dlpack__");
     }
+    nb::dict arguments;
+    if (CardOf(source)) arguments["stream"] = lazy::DeviceExchange::kDefaultStream;
+    nb::dict versioned(arguments);
+    versioned["max_version"] = nb::make_tuple(1, 1);
     try {
-      capsule = method(nb::arg("max_version") = nb::make_tuple(1, 1));
+      capsule = method(**versioned);
     } catch (nb::python_error& error) {  // a producer from before version 1
       if (!error.matches(PyExc_TypeError)) throw;
-      capsule = method();
+      capsule = method(**arguments);
     }
   }
   if (PyCapsule_IsValid(capsule.ptr(), dlpack::ManagedVersioned::kName)) {
@@ -373,8 +514,7 @@ int GetBuffer(PyObject* self, Py_buffer* view, int flags) {
       return -1;
     }
     HostTensor host = Read(tensor);
-    auto owner = std::make_unique<Export>(
-        Export{host, host.shape().sizes(), ContiguousStrides(host.shape().sizes())});
+    auto owner = std::make_unique<Export>(host);
     for (int64_t& stride : owner->strides) stride *= InfoOf(host.dtype()).bits / 8;
     *view = {};
     view->buf = const_cast<void*>(host.data());
@@ -401,8 +541,12 @@ int GetBuffer(PyObject* self, Py_buffer* view, int flags) {
 void ReleaseBuffer(PyObject*, Py_buffer* view) { delete static_cast<Export*>(view->internal); }
 
 void AddExchange(nb::module_& module) {
-  module.def("export_dlpack", ExportDLPack, nb::arg("tensor"), nb::arg("max_version").none(),
-             nb::arg("device").none(), nb::arg("copy").none());
+  module.def("export_dlpack", ExportDLPack, nb::arg("tensor"), nb::arg("stream").none(),
+             nb::arg("max_version").none(), nb::arg("device").none(), nb::arg("copy").none());
+  module.def("dlpack_device", [](const Tensor& tensor) {
+    const dlpack::Device place = PlaceOf(tensor);
+    return std::pair<int, int>(place.type, place.id);
+  });
 }
 
 }  // namespace hammock::python

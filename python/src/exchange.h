@@ -6,6 +6,9 @@
 
 namespace hammock::python {
 
+/// The card on which an object with DLPack has its elements, if it is one of ours.
+std::optional<Device> CardOf(PyObject* source);
+
 /// The elements of a buffer, of DLPack's or of an object with `__array__`.
 Tensor Import(PyObject* source, const Device& device, Copy copy);
 Tensor ImportDLPack(PyObject* source, const Device& device, Copy copy);

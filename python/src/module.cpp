@@ -123,6 +123,8 @@ NB_MODULE(_hammock, module) {
   AddModules(module);
   AddSparse(module);
   AddFiles(module);
+  AddProfile(module);
+  AddDistributed(module);
   AddOnnx(module);
   AddJit(module);
   AddInterrupts();

@@ -25,6 +25,10 @@ void AddModules(nb::module_& module);
 void AddSparse(nb::module_& module);
 /// Safetensors.
 void AddFiles(nb::module_& module);
+/// Profiles, activity and repro files.
+void AddProfile(nb::module_& module);
+/// Groups of processes and their collectives.
+void AddDistributed(nb::module_& module);
 /// ONNX files.
 void AddOnnx(nb::module_& module);
 

@@ -3,6 +3,7 @@
 #include <map>
 
 #include "base/throw.h"
+#include "hammock/lazy/device_exchange.h"
 #include "hammock/lazy/host_sharing.h"
 #include "hammock/metric.h"
 #include "ir/node_access.h"
@@ -138,6 +139,78 @@ HostTensor SharedElements(const Tensor& tensor, Location at) {
     }
   }
   return Executor().Read(tensor);
+}
+
+namespace {
+
+/// Data of the device with the value of a tensor, computed or uploaded.
+BackendDataPtr DataOn(DeviceEntry& device, const Tensor& tensor) {
+  Value value = ValueOf("read", tensor);
+  const bool uploaded = [&] {
+    std::lock_guard lock(Executor().graph_mutex);
+    return !value.node->IsLeaf() || value.node->slots()[0].data;
+  }();
+  if (value.node->device() != kNoDevice && uploaded) {
+    BeginRead();
+    return Executor().Materialize(value, "read");
+  }
+  HostTensor host = Executor().Read(tensor);
+  return Upload(device, std::span(&host, 1))[0];
+}
+
+/// Memory that another library has, until it lets go of it.
+struct Shared {
+  Shared(const lazy::DeviceExchange& exchange, lazy::BackendDevice device,
+         lazy::DeviceExchange::Stream stream)
+      : exchange(exchange), device(device), stream(stream) {}
+  ~Shared() {
+    try {
+      if (lent.holder) exchange.TakeBack(std::move(lent), device, stream);
+    } catch (const std::exception&) {
+      // The device is lost, or the process ends: nobody uses the memory again.
+    }
+  }
+
+  const lazy::DeviceExchange& exchange;
+  const lazy::BackendDevice device;
+  const lazy::DeviceExchange::Stream stream;
+  lazy::DeviceExchange::Lent lent;
+};
+
+using MemoryOf = lazy::DeviceExchange::Lent(const lazy::DeviceExchange& exchange,
+                                            BackendDataPtr data);
+
+SharedDeviceMemory MemoryFor(std::optional<lazy::DeviceExchange::Stream> stream,
+                             const Tensor& tensor, const char* method, MemoryOf* memory_of) {
+  const Device place = tensor.device().id() == kNoDevice ? Device() : tensor.device();
+  const lazy::DeviceExchange& exchange = NeededExchange(place);
+  DeviceEntry& device = EntryOf(place.id());
+  BackendDataPtr data = DataOn(device, tensor);
+  auto shared = std::make_shared<Shared>(exchange, device.device,
+                                         stream.value_or(lazy::DeviceExchange::kDefaultStream));
+  CallBackend(device, method, [&](auto&) { shared->lent = memory_of(exchange, std::move(data)); });
+  if (stream) {
+    CallBackend(device, "LetComeAfter",
+                [&](auto&) { exchange.LetComeAfter(device.device, *stream); });
+  }
+  const uint64_t address = shared->lent.memory;
+  return {address, std::move(shared)};
+}
+
+}  // namespace
+
+SharedDeviceMemory SharedMemory(const Tensor& tensor,
+                                std::optional<lazy::DeviceExchange::Stream> stream, Location at) {
+  LocationScope scope(at);
+  return MemoryFor(stream, tensor, "Share",
+                   [](const auto& exchange, auto data) { return exchange.Share(data); });
+}
+
+SharedDeviceMemory LentMemory(const Tensor& tensor,
+                              std::optional<lazy::DeviceExchange::Stream> stream, Location at) {
+  LocationScope scope(at);
+  return MemoryFor(stream, tensor, "Lend",
+                   [](const auto& exchange, auto data) { return exchange.Lend(std::move(data)); });
 }
 
 NodePtr StepExecutor::CopyToDevice(const Tensor& tensor, DeviceId to, LocationId location) {

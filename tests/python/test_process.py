@@ -305,14 +305,15 @@ def test_exit_with_steps_in_flight_is_clean(ending):
 def test_import_needs_nothing_and_is_quick():
     code, out, err = run("""
         import sys, time
+        before = set(sys.modules)
         start = time.perf_counter()
         import hammock
         took = time.perf_counter() - start
-        heavy = [name for name in ("numpy", "torch", "inspect", "asyncio") if name in sys.modules]
-        print(took < 1.0, heavy)
+        new = set(sys.modules) - before - set(sys.builtin_module_names)
+        print(took < 1.0, sorted(name for name in new if not name.startswith("hammock")))
+        assert hammock.compile(hammock.vmap(lambda x: x * 2))(hammock.ones(3)).tolist() == [2, 2, 2]
     """)
-    assert code == 0 and out.startswith("True"), (out, err)
-    assert "numpy" not in out
+    assert (code, out) == (0, "True []\n"), (out, err)
 
 
 @pytest.mark.parametrize("order", ["torch, hammock", "hammock, torch"])
@@ -336,22 +337,36 @@ def test_pytorch_and_hammock_in_one_process(order):
 
 
 def test_pytorch_keeps_its_speed():
+    """Two processes take turns, so that what else the machine does slows both."""
     pytest.importorskip("torch")
     measure = """
         import time, {imports}
         torch.set_num_threads(1)
         {use}
         a = torch.ones(384, 384)
-        best = 1e9
-        for _ in range(60):
-            start = time.perf_counter()
+        for _ in range(5):
             a @ a
-            best = min(best, time.perf_counter() - start)
-        print(best)
+        while input():
+            best = 1e9
+            for _ in range(20):
+                start = time.thread_time()
+                a @ a
+                best = min(best, time.thread_time() - start)
+            print(best, flush=True)
     """
-    alone = float(run(measure.format(imports="torch", use=""), timeout=300)[1])
-    beside = float(run(measure.format(imports="hammock as hm, torch", use="(hm.ones(64, 64) @ hm.ones(64, 64)).tolist()"), timeout=300)[1])
-    assert beside < alone * 1.5, (alone, beside)
+    programs = [{"imports": "torch", "use": ""},
+                {"imports": "hammock as hm, torch", "use": "(hm.ones(64, 64) @ hm.ones(64, 64)).tolist()"}]
+    alone, beside = [subprocess.Popen([sys.executable, "-c", textwrap.dedent(measure.format(**program))], stdin=subprocess.PIPE,
+                                      stdout=subprocess.PIPE, text=True) for program in programs]
+    best = {alone: 1e9, beside: 1e9}
+    for _ in range(15):
+        for process in best:
+            process.stdin.write("go\n")
+            process.stdin.flush()
+            best[process] = min(best[process], float(process.stdout.readline()))
+    for process in best:
+        process.communicate("\n")
+    assert best[beside] < best[alone] * 1.1, best.values()
 
 
 CUSTOM_OP = """

@@ -13,15 +13,24 @@
 ///   exchange.LetComeAfter(device, stream);    // it may now free the inputs and read the results
 ///   ...
 ///   exchange.TakeBack(std::move(lent), device, stream);
+///
+/// The same for tensors: SharedMemory and FromDeviceMemory.
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "hammock/callback.h"
+#include "hammock/device.h"
 #include "hammock/export.h"
 #include "hammock/lazy/backend_data.h"
+#include "hammock/location.h"
 
-namespace hammock::lazy {
+namespace hammock {
+
+class Tensor;
+
+namespace lazy {
 
 class HAMMOCK_API DeviceExchange {
  public:
@@ -29,6 +38,8 @@ class HAMMOCK_API DeviceExchange {
 
   /// A handle of a stream as its driver has it: a CUstream.
   using Stream = uint64_t;
+  /// The driver's legacy default stream.
+  static constexpr Stream kDefaultStream = 1;
 
   /// Later work of the calling thread on the device comes after all work that `stream` was given.
   virtual void ComeAfter(const BackendDevice& device, Stream stream) const = 0;
@@ -51,6 +62,43 @@ class HAMMOCK_API DeviceExchange {
   virtual Lent Lend(BackendDataPtr data) const = 0;
   /// The device may use the memory again, after all work that `stream` was given.
   virtual void TakeBack(Lent lent, const BackendDevice& device, Stream stream) const = 0;
+  /// The memory of ready data itself, into which no later run writes while the holder lives; of
+  /// numbers and of memory that is borrowed itself a copy on the device. Not to be written.
+  virtual Lent Share(const BackendDataPtr& data) const = 0;
 };
 
-}  // namespace hammock::lazy
+}  // namespace lazy
+
+/// Null where the device's backend has none.
+HAMMOCK_API const lazy::DeviceExchange* ExchangeOf(const Device& device);
+/// NotSupported instead of null.
+HAMMOCK_API const lazy::DeviceExchange& NeededExchange(const Device& device);
+
+/// The value of a tensor in memory of its device, row-major, not to be written; it stays as it is
+/// while the result lives, whatever is written to the tensor. Waits for the value. Later work of
+/// `stream` comes after what is left to do, and the memory is used again after its work of the time
+/// when the result goes: the stream must live as long. Without a stream nothing is put in order
+/// now, and the default stream's work is waited for at the end.
+struct SharedDeviceMemory {
+  uint64_t address = 0;
+  std::shared_ptr<void> holder;
+};
+HAMMOCK_API SharedDeviceMemory SharedMemory(const Tensor& tensor,
+                                            std::optional<lazy::DeviceExchange::Stream> stream,
+                                            Location at = Location::current());
+/// The same of memory that may be written: a copy, unless nobody else has it.
+HAMMOCK_API SharedDeviceMemory LentMemory(const Tensor& tensor,
+                                          std::optional<lazy::DeviceExchange::Stream> stream,
+                                          Location at = Location::current());
+
+/// A tensor of row-major elements in memory of the device, which work of `stream` has written.
+/// With a `release` they are read where they are, when they are needed: the address must be aligned
+/// as the exchange says, and they must not change until `release` runs, on any thread, perhaps
+/// before the device is through with them (wait_device_ops). Without one they are copied before
+/// this returns.
+HAMMOCK_API Tensor FromDeviceMemory(uint64_t memory, const Shape& shape, const Device& device,
+                                    lazy::DeviceExchange::Stream stream,
+                                    Callback<void()> release = nullptr,
+                                    Location at = Location::current());
+
+}  // namespace hammock

@@ -212,6 +212,20 @@ class Backend : public lazy::BackendImplInterface, public lazy::DeviceExchange {
       std::static_pointer_cast<Block>(lent.holder)->uses.Note(*state.machine->RecordEvent());
     });
   }
+  Lent Share(const BackendDataPtr& data) const override {
+    const DeviceData& held = DataOf(data, "share");
+    DeviceState& state = StateOf(data->device());
+    return state.Guarded([&]() -> Lent {
+      BlockPtr block = held.block();
+      if (held.event()) state.machine->ComeAfter(*held.event());  // of another thread's stream
+      if (!block || block->is_borrowed()) {
+        block = Copied(state, held);
+      } else {
+        block->Share();
+      }
+      return {block->address, block};
+    });
+  }
 
   // ---- Compilation and execution
 

@@ -352,12 +352,19 @@ DRIVER int cuMemsetD8Async(Address at, unsigned char value, size_t bytes, Stream
 
 // ---- Streams and events
 
+/// 1 is the handle of the default stream.
+Stream* StreamOf(Stream* handle) {
+  if (handle != reinterpret_cast<Stream*>(1)) return handle;
+  static Stream* const default_stream = new Stream;
+  return default_stream;
+}
 DRIVER int cuStreamCreate(Stream** stream, unsigned) {
   std::lock_guard lock(streams_mutex);
   Streams().push_back(*stream = new Stream);
   return 0;
 }
-DRIVER int cuStreamWaitEvent(Stream* stream, Event* event, unsigned) {
+DRIVER int cuStreamWaitEvent(Stream* handle, Event* event, unsigned) {
+  Stream* stream = StreamOf(handle);
   ++waits;
   std::shared_ptr<Recorded> recorded = event->recorded;
   return AskNow(stream, "a captured stream waits",
@@ -377,7 +384,8 @@ DRIVER int cuEventCreate(Event** event, unsigned) {
   *event = new Event;
   return 0;
 }
-DRIVER int cuEventRecord(Event* event, Stream* stream) {
+DRIVER int cuEventRecord(Event* event, Stream* handle) {
+  Stream* stream = StreamOf(handle);
   std::shared_ptr<Recorded> recorded = event->recorded;
   return AskNow(stream, "an event is recorded in a captured stream",
                 [recorded, number = recorded->Record()] { recorded->Pass(number); });

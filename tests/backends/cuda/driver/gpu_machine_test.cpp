@@ -156,6 +156,93 @@ TEST_F(GpuMachine, LendsResultsOfOtherThreads) {
   }
 }
 
+/// Work of the other library reads what tensors had, though steps write them meanwhile, and memory
+/// that it has let go of is not written before.
+TEST_F(GpuMachine, SharesMemoryOfTensors) {
+  constexpr int kRounds = 6;
+  constexpr int64_t kCount = 5000;
+  constexpr size_t kBytes = kCount * sizeof(float);
+  const cuda::Driver& driver = *cuda::TheDriver();
+  cuda::CUstream stream = nullptr;
+  ASSERT_EQ(driver.stream_create(&stream, 1), 0);
+  const auto theirs = reinterpret_cast<uint64_t>(stream);
+  Tensor x = tensor(Floats(kCount, 0), {kCount}, f32, device_) * 1;
+  std::vector<Floats> read(kRounds, Floats(kCount));
+  for (int round = 0; round < kRounds; ++round) {
+    step([&] { x.add_(1); });
+    SharedDeviceMemory shared = SharedMemory(x, theirs);
+    EXPECT_EQ(SharedMemory(x, theirs).address, shared.address) << "is not copied";
+    step([&] { x.add_(1); });
+    driver.copy_to_host(read[round].data(), shared.address, kBytes, stream);
+    shared = {};
+    step([&] { x.add_(1); });
+  }
+  EXPECT_EQ(x.to_vector<float>(), Floats(kCount, 3 * kRounds));
+  ASSERT_EQ(driver.stream_synchronize(stream), 0);
+  for (int round = 0; round < kRounds; ++round) {
+    EXPECT_EQ(read[round], Floats(kCount, static_cast<float>(3 * round + 1)));
+  }
+}
+
+/// Values that the host has, numbers and what is borrowed: these are copied.
+TEST_F(GpuMachine, SharesMemoryOfTensorsThatHaveNoneOfTheirOwn) {
+  auto first = [&](const SharedDeviceMemory& shared) {
+    float value = 0;
+    cuda::CUstream stream = nullptr;
+    EXPECT_EQ(cuda::TheDriver()->stream_create(&stream, 1), 0);
+    wait_device_ops({device_});
+    cuda::TheDriver()->copy_to_host(&value, shared.address, sizeof value, stream);
+    EXPECT_EQ(cuda::TheDriver()->stream_synchronize(stream), 0);
+    return value;
+  };
+  SharedDeviceMemory own = SharedMemory(tensor(Floats(64, 3), {64}, f32, device_), std::nullopt);
+  EXPECT_EQ(first(own), 3);
+  EXPECT_EQ(first(SharedMemory(full({}, 5, f32, device_), std::nullopt)), 5);
+  Tensor borrowed = FromDeviceMemory(own.address, Shape(f32, {64}), device_,
+                                     lazy::DeviceExchange::kDefaultStream, [] {});
+  SharedDeviceMemory copy = SharedMemory(borrowed, std::nullopt);
+  EXPECT_NE(copy.address, own.address);
+  EXPECT_EQ(first(copy), 3);
+  Tensor x = borrowed + 1;
+  SharedDeviceMemory kept = SharedMemory(x, std::nullopt), lent = LentMemory(x, std::nullopt);
+  EXPECT_NE(kept.address, lent.address) << "may be written";
+  EXPECT_EQ(first(lent), 4);
+  EXPECT_THROW(SharedMemory(full({4}, 1, f32, "cpu"), std::nullopt), NotSupported);
+}
+
+/// Another library's work writes the memory before, and after the call or the release.
+TEST_F(GpuMachine, TakesMemoryOfOthers) {
+  constexpr int kRounds = 6;
+  constexpr int64_t kCount = 5000;
+  constexpr size_t kBytes = kCount * sizeof(float);
+  const cuda::Driver& driver = *cuda::TheDriver();
+  cuda::CUstream stream = nullptr;
+  cuda::CUdeviceptr memory = 0;
+  ASSERT_EQ(driver.stream_create(&stream, 1), 0);
+  ASSERT_EQ(driver.memory_take(&memory, kBytes + sizeof(float)), 0);
+  const auto theirs = reinterpret_cast<uint64_t>(stream);
+  const Shape shape(f32, {kCount});
+  int released = 0;
+  for (int round = 0; round < kRounds; ++round) {
+    const Floats given(kCount + 1, static_cast<float>(round));
+    auto give = [&] {
+      driver.copy_to_device(memory, given.data(), kBytes + sizeof(float), stream);
+    };
+    give();
+    Tensor copied = FromDeviceMemory(memory + sizeof(float), shape, device_, theirs);
+    driver.fill(memory, 0, kBytes, stream);
+    EXPECT_EQ(copied.to_vector<float>(), Floats(kCount, static_cast<float>(round)));
+    give();
+    Tensor sum = FromDeviceMemory(memory, shape, device_, theirs, [&] { ++released; }) + 1;
+    EXPECT_EQ(sum.to_vector<float>(), Floats(kCount, static_cast<float>(round + 1)));
+    mark_step();
+    driver.fill(memory, 0, kBytes, stream);
+    EXPECT_EQ(sum.to_vector<float>(), Floats(kCount, static_cast<float>(round + 1)));
+  }
+  EXPECT_EQ(released, kRounds);
+  ASSERT_EQ(driver.stream_synchronize(stream), 0);
+}
+
 /// Not even by a run to which it is donated.
 TEST_F(GpuMachine, BorrowedMemoryIsNeverWritten) {
   constexpr size_t kBytes = 64 * sizeof(float);
