@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
 """The models of model_bench in PyTorch: one line of JSON for each row.
 
-  peers.py eager|compile [--device cpu|cuda] [--row TEXT] [--seconds 5]
+  peers.py eager|compile|hammock [--device cpu|cuda] [--row TEXT] [--seconds 5]
+
+`hammock` is torch.compile with the backend of bridge/torch.
 
 Convolutions are channels-last, the fused optimiser is used where there is one, decoding is compiled with CUDA graphs
 (mode="reduce-overhead"). Training is compiled by the default mode: small batches may be faster with CUDA graphs."""
 
 import argparse
+import functools
 import gc
 import json
 import time
@@ -16,13 +19,17 @@ import torch.nn as nn
 import torch.nn.functional as F
 
 arguments = argparse.ArgumentParser()
-arguments.add_argument("mode", choices=["eager", "compile"])
+arguments.add_argument("mode", choices=["eager", "compile", "hammock"])
 arguments.add_argument("--device", default="cpu")
 arguments.add_argument("--row", default="")
 arguments.add_argument("--seconds", type=float, default=5)
 arguments = arguments.parse_args()
-DEVICE, COMPILED = arguments.device, arguments.mode == "compile"
+DEVICE, COMPILED = arguments.device, arguments.mode != "eager"
 CUDA = DEVICE == "cuda"
+compiled = torch.compile
+if arguments.mode == "hammock":
+    from hammock_torch.dynamo import hammock
+    compiled = functools.partial(torch.compile, backend=hammock)
 
 
 def finish():
@@ -157,11 +164,11 @@ def training(model, optimizer, x, labels, half):
     def loss_of(x, labels):
         with torch.autocast(DEVICE, dtype=torch.bfloat16, enabled=half):
             return F.cross_entropy(model(x), labels)
-    compiled = torch.compile(loss_of) if COMPILED else loss_of
+    compute = compiled(loss_of) if COMPILED else loss_of
 
     def step():
         optimizer.zero_grad(set_to_none=True)
-        loss = compiled(x, labels)
+        loss = compute(x, labels)
         loss.backward()
         optimizer.step()
         return loss
@@ -209,14 +216,14 @@ def train_recurrent(layer):
 
 def of_matrix(op, rows, columns):
     x = torch.randn(rows, columns, device=DEVICE)
-    run = torch.compile(op) if COMPILED else op
+    run = compiled(op) if COMPILED else op
     return torch.no_grad()(lambda: run(x))
 
 
 def embedding_gradient():
     weight = torch.randn(32000, 256, device=DEVICE, requires_grad=True)
     tokens, grad = torch.randint(0, 32000, (8192,), device=DEVICE), torch.randn(8192, 256, device=DEVICE)
-    rows = torch.compile(F.embedding) if COMPILED else F.embedding
+    rows = compiled(F.embedding) if COMPILED else F.embedding
     return lambda: torch.autograd.grad(rows(tokens, weight), weight, grad)[0]
 
 
@@ -236,7 +243,7 @@ def infer_resnet18(batch, half):
     def forward(x):
         with torch.no_grad(), torch.autocast(DEVICE, dtype=torch.bfloat16, enabled=half):
             return model(x)
-    forward = torch.compile(forward) if COMPILED else forward
+    forward = compiled(forward) if COMPILED else forward
     return lambda: forward(x)
 
 
@@ -260,7 +267,7 @@ def train_encoder(half):
 
 def decode(**sizes):
     model = Llama(**sizes).to(DEVICE, torch.bfloat16).eval()
-    forward = torch.compile(model, mode="reduce-overhead" if CUDA else None, fullgraph=True) if COMPILED else model
+    forward = compiled(model, mode="reduce-overhead" if CUDA else None, fullgraph=True) if COMPILED else model
     state = {"token": torch.tensor([[1]], device=DEVICE), "position": 0}
 
     def step():

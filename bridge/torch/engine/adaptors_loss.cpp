@@ -105,6 +105,28 @@ Any BinaryCrossEntropyBackward(Call c) {
       SpreadGrad(grad, x, c.integer(4)) * (x - y) / hammock::clamp_min((1.0 - x) * x, 1e-12);
   return c.none(3) ? result : result * c.tensor(3);
 }
+/// log_probs, targets, input_lengths, target_lengths of a call from `first` on.
+Tensor CtcOf(Call c, const Tensor& log_probs, size_t first, size_t blank) {
+  const Tensor& targets = c.tensor(first + 1);
+  if (!c[first + 2].IsTensor()) {
+    return hammock::ctc_loss(log_probs, targets, c.ints(first + 2), c.ints(first + 3),
+                             c.integer(blank), "none", c.flag(blank + 1));
+  }
+  if (targets.dim() == 1) throw Unsupported("targets one after the other by lengths of tensors");
+  return hammock::ctc_loss(log_probs, targets, c.tensor(first + 2), c.tensor(first + 3),
+                           c.integer(blank), "none", c.flag(blank + 1));
+}
+/// log_probs, targets, input_lengths, target_lengths, blank, zero_infinity -> (losses, log_alpha);
+/// the second is for PyTorch's own gradient alone.
+Any CtcForward(Call c) {
+  Tensor losses = CtcOf(c, c.tensor(0), 0, 4);
+  return TupleOf({losses, hammock::zeros({0}, losses.dtype(), CurrentDevice())});
+}
+/// grad, log_probs, targets, input_lengths, target_lengths, losses, log_alpha, blank, zero_infinity
+Any CtcBackward(Call c) {
+  return GradsOf([&](const std::vector<Tensor>& in) { return CtcOf(c, in[0], 1, 7); },
+                 {c.tensor(1)}, c.tensor(0))[0];
+}
 
 constexpr AdaptorEntry kTable[] = {
     {"nll_loss_forward", NllForward},
@@ -117,6 +139,8 @@ constexpr AdaptorEntry kTable[] = {
     {"huber_loss_backward", HuberBackward},
     {"soft_margin_loss_backward", SoftMarginBackward},
     {"binary_cross_entropy_backward", BinaryCrossEntropyBackward},
+    {"_ctc_loss", CtcForward},
+    {"_ctc_loss_backward", CtcBackward},
 };
 
 }  // namespace

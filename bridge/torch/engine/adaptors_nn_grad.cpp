@@ -226,6 +226,46 @@ Any ResizeBackward(Call c, const char* op) {
     return CallOp(op, args);
   });
 }
+
+/// Modes that PyTorch has ops of, and Hammock one op for: scales follow from `first` on.
+Tensor ResizedIn(const char* mode, const Tensor& x, const Any& sizes, Call c, size_t first) {
+  const bool antialias = std::string_view(mode) != "nearest-exact";
+  const bool corners = antialias && c.flag(first - 1);
+  AnyList steps, scales;
+  for (size_t i = first; i < c.size(); ++i) scales.push_back(c.none(i) ? 0.0 : c.real(i));
+  return CallOp("_resize", {x, steps, sizes, mode, corners, scales, antialias}).ToTensor();
+}
+/// input, output_size, (align_corners,) scale_factors
+Any ResizedByFactors(Call c, const char* mode) {
+  const bool antialias = c.size() == 4;
+  std::optional<Dims> sizes;
+  std::optional<std::vector<double>> factors;
+  if (c.none(1)) {
+    factors = c[c.size() - 1].ToDoubles();
+  } else {
+    sizes = Dims(c.ints(1));
+  }
+  std::optional<bool> corners;
+  if (antialias) corners = c.flag(2);
+  return hammock::interpolate(c.tensor(0), sizes, factors, mode, corners, std::nullopt, antialias);
+}
+/// self, output_size, scales...
+Any NearestExact(Call c) { return ResizedIn("nearest-exact", c.tensor(0), c[1], c, 2); }
+/// grad, output_size, input_size, scales...
+Any NearestExactBackward(Call c) {
+  Tensor input = hammock::zeros(c.ints(2), c.tensor(0).dtype(), CurrentDevice());
+  return OfForward(c.tensor(0), input,
+                   [&](const Tensor& x) { return ResizedIn("nearest-exact", x, c[1], c, 3); });
+}
+/// self, output_size, align_corners, scales...
+Any Antialiased(Call c, const char* mode) { return ResizedIn(mode, c.tensor(0), c[1], c, 3); }
+/// grad, output_size, input_size, align_corners, scales...
+Any AntialiasedBackward(Call c, const char* mode) {
+  Tensor input = hammock::zeros(c.ints(2), c.tensor(0).dtype(), CurrentDevice());
+  return OfForward(c.tensor(0), input,
+                   [&](const Tensor& x) { return ResizedIn(mode, x, c[1], c, 4); });
+}
+
 constexpr const char* kGridModes[] = {"bilinear", "nearest", "bicubic"};
 constexpr const char* kGridPaddings[] = {"zeros", "border", "reflection"};
 
@@ -266,6 +306,46 @@ Any EmbeddingDenseBackward(Call c) {
   return hammock::index_add(zeros, 0, flat, rows);
 }
 
+// ---- Weights by direction and length
+
+Dims AllButDim(const Tensor& x, int64_t dim) {
+  return AllBut(x, static_cast<int>(dim < 0 ? dim + x.dim() : dim));
+}
+
+/// v, g, dim -> (w, norms)
+Any WeightNorm(Call c) {
+  const Tensor& v = c.tensor(0);
+  Tensor norms = hammock::sqrt(hammock::sum(v * v, AllButDim(v, c.integer(2)), true));
+  return TupleOf({v * (c.tensor(1) / norms), norms});
+}
+/// grad, v, g, norms, dim
+Any WeightNormBackward(Call c) {
+  const Tensor &grad = c.tensor(0), &v = c.tensor(1), &norms = c.tensor(3);
+  Tensor along = hammock::sum(grad * v, AllButDim(v, c.integer(4)), true) / norms;
+  return TupleOf({c.tensor(2) / norms * (grad - v * (along / norms)), along});
+}
+
+/// grad, mask, sizes of the source: the gradients under the mask, one after the other.
+Any MaskedScatterBackward(Call c) {
+  const Tensor& grad = c.tensor(0);
+  int64_t count = 1;
+  for (int64_t size : c.ints(2)) count *= size;
+  Tensor mask = hammock::reshape(hammock::broadcast_to(c.tensor(1), grad.sizes()), {-1});
+  Tensor rank = hammock::cumsum(mask.to(DType::kI64), 0) - 1;
+  Tensor index = hammock::where(mask, rank, hammock::full_like(rank, count));
+  Tensor rows = hammock::zeros({count + 1}, grad.dtype(), CurrentDevice());
+  Tensor sums = hammock::index_add(rows, 0, index, hammock::reshape(grad, {-1}));
+  return hammock::reshape(hammock::narrow(sums, 0, 0, count), c.ints(2));
+}
+
+/// x1, x2, p, compute_mode
+Any CdistForward(Call c) { return hammock::cdist(c.tensor(0), c.tensor(1), c.real(2)); }
+/// grad, x1, x2, p, distances: the gradient of x1
+Any CdistBackward(Call c) {
+  return OfForward(c.tensor(0), c.tensor(1),
+                   [&](const Tensor& x) { return hammock::cdist(x, c.tensor(2), c.real(3)); });
+}
+
 constexpr AdaptorEntry kTable[] = {
     {"convolution_backward", ConvolutionBackward},
     {"convolution_backward_overrideable", ConvolutionBackwardOverrideable},
@@ -303,11 +383,31 @@ constexpr AdaptorEntry kTable[] = {
     {"upsample_bicubic2d_backward", [](Call c) { return ResizeBackward(c, "upsample_bicubic2d"); }},
     {"upsample_trilinear3d_backward",
      [](Call c) { return ResizeBackward(c, "upsample_trilinear3d"); }},
+    {"_upsample_nearest_exact1d", NearestExact},
+    {"_upsample_nearest_exact1d.vec", [](Call c) { return ResizedByFactors(c, "nearest-exact"); }},
+    {"_upsample_nearest_exact1d_backward", NearestExactBackward},
+    {"_upsample_nearest_exact2d", NearestExact},
+    {"_upsample_nearest_exact2d.vec", [](Call c) { return ResizedByFactors(c, "nearest-exact"); }},
+    {"_upsample_nearest_exact2d_backward", NearestExactBackward},
+    {"_upsample_nearest_exact3d", NearestExact},
+    {"_upsample_nearest_exact3d.vec", [](Call c) { return ResizedByFactors(c, "nearest-exact"); }},
+    {"_upsample_nearest_exact3d_backward", NearestExactBackward},
+    {"_upsample_bilinear2d_aa.vec", [](Call c) { return ResizedByFactors(c, "bilinear"); }},
+    {"_upsample_bilinear2d_aa", [](Call c) { return Antialiased(c, "bilinear"); }},
+    {"_upsample_bilinear2d_aa_backward", [](Call c) { return AntialiasedBackward(c, "bilinear"); }},
+    {"_upsample_bicubic2d_aa.vec", [](Call c) { return ResizedByFactors(c, "bicubic"); }},
+    {"_upsample_bicubic2d_aa", [](Call c) { return Antialiased(c, "bicubic"); }},
+    {"_upsample_bicubic2d_aa_backward", [](Call c) { return AntialiasedBackward(c, "bicubic"); }},
     {"grid_sampler_2d", GridSampler},
     {"grid_sampler_3d", GridSampler},
     {"grid_sampler_2d_backward", GridSamplerBackward},
     {"grid_sampler_3d_backward", GridSamplerBackward},
     {"embedding_dense_backward", EmbeddingDenseBackward},
+    {"_weight_norm_interface", WeightNorm},
+    {"_weight_norm_interface_backward", WeightNormBackward},
+    {"masked_scatter_backward", MaskedScatterBackward},
+    {"_cdist_forward", CdistForward},
+    {"_cdist_backward", CdistBackward},
 };
 
 }  // namespace

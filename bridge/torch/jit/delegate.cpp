@@ -165,7 +165,10 @@ class Delegate : public torch::jit::PyTorchBackendInterface {
     c10::impl::GenericDict handles(c10::StringType::get(), c10::AnyType::get());
     for (const auto& entry : method_compile_spec) {
       std::string name = entry.key().toStringRef();
-      auto graph = module.get_method(name).graph()->copy();
+      auto method = module.find_method(name);
+      TORCH_CHECK(method, "hammock: the module has no graph of a method '", name,
+                  "'; archives for the lite interpreter have none");
+      auto graph = method->graph()->copy();
       torch::jit::Inline(*graph);
       FoldAttributes(*graph->block(), module);
       torch::jit::ConstantPropagation(graph);  // and branches that flags decide

@@ -10,6 +10,32 @@ import hammock_torch
 import torch
 from hammock_torch.dynamo import _restrided, hammock
 from torch import nn
+from torch.nn import functional as F
+from torch.nn.utils.parametrizations import weight_norm
+
+
+class Through(nn.Module):
+    """A function of an input and of parameters of these sizes."""
+
+    def __init__(self, function, *sizes):
+        super().__init__()
+        self.function = function
+        self.weights = nn.ParameterList(torch.randn(size) for size in sizes)
+
+    def forward(self, x):
+        return self.function(x, *self.weights)
+
+
+def resized(x, weight):
+    exact = F.interpolate(x * weight, (5, 9), mode="nearest-exact")
+    smaller = [F.interpolate(x * weight, (3, 4), mode=m, antialias=True) for m in ("bilinear", "bicubic")]
+    by_factor = F.interpolate(x * weight, scale_factor=0.6, mode="bilinear", antialias=True)
+    return torch.cat([y.flatten() for y in (exact, *smaller, by_factor)])
+
+
+def ctc(x, weight):
+    targets = torch.tensor([[1, 2, 2], [3, 5, 0]])
+    return F.ctc_loss((x * weight).log_softmax(-1), targets, (9, 8), (3, 2))
 
 
 def models():
@@ -26,6 +52,13 @@ def models():
     yield "encoder", encoder, torch.randn(2, 7, 32)
     embedding = nn.Sequential(nn.Embedding(11, 6, padding_idx=2), nn.LayerNorm(6), nn.RMSNorm(6))
     yield "embedding", embedding, torch.randint(0, 11, (3, 4))
+    normed = nn.Sequential(weight_norm(nn.Conv1d(3, 4, 3)), nn.Tanh(), weight_norm(nn.Linear(6, 5), dim=1))
+    yield "weight norm", normed, torch.randn(2, 3, 8)
+    yield "resizing", Through(resized, 1), torch.randn(1, 2, 7, 6)
+    mask = torch.rand(4, 6) > 0.5
+    yield "masked scatter", Through(lambda x, source: x.masked_scatter(mask, source), 24), torch.randn(4, 6)
+    yield "distances", Through(torch.cdist, (5, 3)), torch.randn(4, 3)
+    yield "ctc", Through(ctc, 6), torch.randn(9, 2, 6)
     last = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.ReLU(), nn.Conv2d(8, 4, 3))
     yield "channels last", last.to(memory_format=torch.channels_last), torch.randn(2, 3, 8, 8).to(
         memory_format=torch.channels_last

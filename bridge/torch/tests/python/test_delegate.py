@@ -1,6 +1,7 @@
 """The delegate "hammock": branches, loops, results of all kinds, archives, errors with their line."""
 
 import copy
+import io
 import os
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from typing import Dict, List, Optional, Tuple
 
 import hammock_torch
 import torch
+import torch.jit.mobile
 
 warnings.simplefilter("ignore")
 
@@ -117,6 +119,11 @@ class Delegate(unittest.TestCase):
             torch.jit.save(self.lowered, module)
             torch.save((x, self.lowered.forward(x, 3)[1]), data)
             subprocess.run([sys.executable, "-W", "ignore", "-c", LOAD, module, data], check=True)
+
+    def test_the_lite_interpreter_says_what_it_lacks(self):
+        archive = io.BytesIO(self.lowered._save_to_buffer_for_lite_interpreter())
+        with self.assertRaisesRegex(RuntimeError, "no graph of a method 'forward'.*lite interpreter"):
+            torch.jit.mobile._load_for_lite_interpreter(archive)
 
     def test_an_error_names_the_line(self):
         with self.assertRaisesRegex(RuntimeError, "linear.py"):
