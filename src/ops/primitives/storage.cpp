@@ -40,8 +40,8 @@ Tensor Encoded(const Tensor& x) {
       Bits(Bits(size, DType::kF32) + double(std::bit_cast<float>(magic)), DType::kI32) - magic;
   Tensor result = where(lt(size, smallest_normal), small, normal);
   result = where(lt(size, int(Float::kTooLarge)), result, int(Float::kOverflow));
-  result = where(gt(size, 0x7f800000), int(Float::kNaN), result);
-  return Casted(result | ((bits >> 24) & 0x80), DType::kU8);
+  result = result | ((bits >> 24) & 0x80);
+  return Casted(where(gt(size, 0x7f800000), int(Float::kNaN), result), DType::kU8);
 }
 
 /// The value in f32.
