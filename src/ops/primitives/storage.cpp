@@ -173,14 +173,14 @@ constinit const OpDef kUnpack = {
     .doc = "Elements of a storage type as u8 or i8; of f8 the bits.",
     .infer = InferUnpack,
     .expand = ExpandUnpack,
-    .samples = {{"i4[2,4]"}, {"u4[8]"}},
+    .samples = {{"i4[2,4]"}, {"u4[8]"}, {"u2[2,8]"}},
 };
 constinit const OpDef kPack = {
     .schema = "_pack(Tensor self, ScalarType dtype) -> Tensor",
     .doc = "Elements as _unpack gives them, in the bits of a storage type that holds them.",
     .infer = InferPack,
     .expand = ExpandPack,
-    .samples = {{"u8[2,3]", "{dtype=f8e5m2}"}, {"i8[2,4]", "{dtype=i4}"}, {"u8[8]", "{dtype=u4}"}},
+    .samples = {{"u8[2,3]", "{dtype=f8e5m2}"}, {"i8[2,4]", "{dtype=i4}"}, {"u8[8]", "{dtype=u2}"}},
 };
 
 std::span<const OpDef* const> StorageOps() {
