@@ -109,6 +109,9 @@ namespace sparse {
 /// vector on the right gives a vector.
 HAMMOCK_API Tensor mm(const SparseTensor& a, const Tensor& b, HAMMOCK_AT);
 HAMMOCK_API Tensor mm(const Tensor& a, const SparseTensor& b, HAMMOCK_AT);
+/// Sparse times sparse, without batches, in the layout of `a`, with gradients of the values of
+/// both. How many elements the result has is read. COO is coalesced, rows of CSR are in order.
+HAMMOCK_API SparseTensor mm(const SparseTensor& a, const SparseTensor& b, HAMMOCK_AT);
 /// beta * self + alpha * (a @ b).
 HAMMOCK_API Tensor addmm(const Tensor& self, const SparseTensor& a, const Tensor& b,
                          const Scalar& beta = 1, const Scalar& alpha = 1, HAMMOCK_AT);

@@ -110,7 +110,7 @@ _ERRORS = {"ValueError": "ValueError", "TypeError": "TypeError", "IndexError": "
            "DeviceError": "RuntimeError", "InternalError": "RuntimeError"}
 
 _DTYPES = ["bool", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64", "float16", "bfloat16",
-           "float32", "float64", "complex64", "complex128", "float8_e4m3fn", "float8_e5m2", "int4", "uint4", "half", "float", "double", "short", "int", "long"]
+           "float32", "float64", "complex64", "complex128", "float8_e4m3fn", "float8_e5m2", "int4", "uint4", "int2", "uint2", "half", "float", "double", "short", "int", "long"]
 
 _TENSOR = '''class Tensor:
     @property

@@ -201,8 +201,9 @@ def __dlpack_device__(self):
 
 
 _SAME_BYTES = {_hammock.bfloat16: _hammock.int16, _hammock.float8_e4m3fn: _hammock.uint8, _hammock.float8_e5m2: _hammock.uint8}
-_CAST = {_hammock.bool: _hammock.uint8, _hammock.int4: _hammock.int8, _hammock.uint4: _hammock.uint8}
-_WITHOUT_FORMAT = {*_SAME_BYTES, _hammock.int4, _hammock.uint4}
+_PACKED = {_hammock.int4: _hammock.int8, _hammock.uint4: _hammock.uint8, _hammock.int2: _hammock.int8, _hammock.uint2: _hammock.uint8}
+_CAST = {_hammock.bool: _hammock.uint8, **_PACKED}
+_WITHOUT_FORMAT = {*_SAME_BYTES, *_PACKED}
 
 
 def _rebuild(data, shape, dtype, device, requires_grad):

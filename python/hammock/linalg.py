@@ -17,9 +17,11 @@ from . import (
     linalg_eigvalsh as eigvalsh,
     linalg_householder_product as householder_product,
     linalg_inv as inv,
+    linalg_inv_ex as inv_ex,
     linalg_lstsq as lstsq,
     linalg_lu as lu,
     linalg_lu_factor as lu_factor,
+    linalg_lu_factor_ex as lu_factor_ex,
     linalg_lu_solve as lu_solve,
     matmul as matmul,
     linalg_matrix_exp as matrix_exp,
@@ -32,6 +34,7 @@ from . import (
     linalg_qr as qr,
     linalg_slogdet as slogdet,
     linalg_solve as solve,
+    linalg_solve_ex as solve_ex,
     linalg_solve_triangular as solve_triangular,
     linalg_svd as svd,
     linalg_svdvals as svdvals,
@@ -42,7 +45,7 @@ from . import (
     linalg_vector_norm as vector_norm,
 )
 
-__all__ = ["cholesky", "cond", "cross", "det", "diagonal", "eig", "eigh", "eigvals", "eigvalsh", "householder_product", "inv", "lstsq",
-           "lu", "lu_factor", "lu_solve", "matmul", "matrix_exp", "matrix_norm", "matrix_power", "matrix_rank",
-           "multi_dot", "norm", "pinv", "qr", "slogdet", "solve", "solve_triangular", "svd", "svdvals", "tensorinv",
+__all__ = ["cholesky", "cond", "cross", "det", "diagonal", "eig", "eigh", "eigvals", "eigvalsh", "householder_product", "inv", "inv_ex", "lstsq",
+           "lu", "lu_factor", "lu_factor_ex", "lu_solve", "matmul", "matrix_exp", "matrix_norm", "matrix_power", "matrix_rank",
+           "multi_dot", "norm", "pinv", "qr", "slogdet", "solve", "solve_ex", "solve_triangular", "svd", "svdvals", "tensorinv",
            "tensorsolve", "vander", "vecdot", "vector_norm"]

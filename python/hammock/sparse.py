@@ -33,7 +33,7 @@ def sparse_csr_tensor(crow_indices, col_indices, values, size):
 
 
 def mm(a, b):
-    """Sparse times dense, or dense times sparse."""
+    """Sparse times dense, dense times sparse, or sparse times sparse, which is sparse."""
     return _sparse.mm(a, b)
 
 

@@ -6,6 +6,10 @@
 """
 
 from . import (
+    special_bessel_j0 as bessel_j0,
+    special_bessel_j1 as bessel_j1,
+    special_bessel_y0 as bessel_y0,
+    special_bessel_y1 as bessel_y1,
     special_chebyshev_polynomial_t as chebyshev_polynomial_t,
     special_chebyshev_polynomial_u as chebyshev_polynomial_u,
     special_chebyshev_polynomial_v as chebyshev_polynomial_v,
@@ -37,12 +41,16 @@ from . import (
     logsumexp as logsumexp,
     special_modified_bessel_i0 as modified_bessel_i0,
     special_modified_bessel_i1 as modified_bessel_i1,
+    special_modified_bessel_k0 as modified_bessel_k0,
+    special_modified_bessel_k1 as modified_bessel_k1,
     special_multigammaln as multigammaln,
     special_ndtr as ndtr,
     special_ndtri as ndtri,
     special_polygamma as polygamma,
     special_psi as psi,
     round as round,
+    special_scaled_modified_bessel_k0 as scaled_modified_bessel_k0,
+    special_scaled_modified_bessel_k1 as scaled_modified_bessel_k1,
     special_shifted_chebyshev_polynomial_t as shifted_chebyshev_polynomial_t,
     special_shifted_chebyshev_polynomial_u as shifted_chebyshev_polynomial_u,
     special_shifted_chebyshev_polynomial_v as shifted_chebyshev_polynomial_v,
@@ -55,10 +63,12 @@ from . import (
     special_zeta as zeta,
 )
 
-__all__ = ["chebyshev_polynomial_t", "chebyshev_polynomial_u", "chebyshev_polynomial_v", "chebyshev_polynomial_w",
+__all__ = ["bessel_j0", "bessel_j1", "bessel_y0", "bessel_y1",
+           "chebyshev_polynomial_t", "chebyshev_polynomial_u", "chebyshev_polynomial_v", "chebyshev_polynomial_w",
            "digamma", "entr", "erf", "erfc", "erfcx", "erfinv", "exp2", "expit", "expm1", "gammainc", "gammaincc",
            "gammaln", "hermite_polynomial_h", "hermite_polynomial_he", "i0", "i0e", "i1", "i1e",
            "laguerre_polynomial_l", "legendre_polynomial_p", "log1p", "log_ndtr", "log_softmax", "logit", "logsumexp",
-           "modified_bessel_i0", "modified_bessel_i1", "multigammaln", "ndtr", "ndtri", "polygamma", "psi", "round",
+           "modified_bessel_i0", "modified_bessel_i1", "modified_bessel_k0", "modified_bessel_k1", "multigammaln", "ndtr", "ndtri", "polygamma", "psi", "round",
+           "scaled_modified_bessel_k0", "scaled_modified_bessel_k1",
            "shifted_chebyshev_polynomial_t", "shifted_chebyshev_polynomial_u", "shifted_chebyshev_polynomial_v",
            "shifted_chebyshev_polynomial_w", "sinc", "softmax", "spherical_bessel_j0", "xlog1py", "xlogy", "zeta"]

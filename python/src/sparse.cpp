@@ -126,6 +126,10 @@ void AddSparse(nb::module_& parent) {
     CallerLine line;
     return sparse::mm(a, b, Location());
   });
+  module.def("mm", [](const S& a, const S& b) {
+    CallerLine line;
+    return sparse::mm(a, b, Location());
+  });
   module.def("mm", [](const Tensor& a, const S& b) {
     CallerLine line;
     return sparse::mm(a, b, Location());

@@ -39,7 +39,9 @@ constexpr std::pair<std::string_view, DType> kTypes[] = {
     {"F8_E5M2", DType::kF8E5M2},
     // Ours: the format has no integers of less than a byte. Other readers refuse them by name.
     {"I4", DType::kI4},
-    {"U4", DType::kU4}};
+    {"U4", DType::kU4},
+    {"I2", DType::kI2},
+    {"U2", DType::kU2}};
 
 /// Reads a header; messages name the file.
 class HeaderReader {

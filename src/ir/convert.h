@@ -94,6 +94,8 @@ decltype(auto) VisitDType(DType dtype, F&& f) {
     case DType::kF8E5M2:
     case DType::kI4:
     case DType::kU4:
+    case DType::kI2:
+    case DType::kU2:
       break;
   }
   if (IsComplex(dtype)) {

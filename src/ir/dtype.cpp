@@ -37,6 +37,8 @@ constinit const DTypeInfo kDTypeTable[kNumDTypes] = {
     {DType::kF8E5M2, "f8e5m2", "float8_e5m2",     8,  Kind::kFloat,    false, -57344, 57344, 0x1p-2},
     {DType::kI4,     "i4",     "int4",            4,  Kind::kSigned,   false, -8, 7, 0},
     {DType::kU4,     "u4",     "uint4",           4,  Kind::kUnsigned, false, 0, 15, 0},
+    {DType::kI2,     "i2",     "int2",            2,  Kind::kSigned,   false, -2, 1, 0},
+    {DType::kU2,     "u2",     "uint2",           2,  Kind::kUnsigned, false, 0, 3, 0},
 };
 // clang-format on
 

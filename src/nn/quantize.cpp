@@ -27,6 +27,20 @@ std::string ScaleText(const Tensor& weight, const Tensor& scale) {
   return text;
 }
 
+/// Unsigned weights are signed ones of as many bits with their zero in the middle.
+struct CentredDType {
+  DType likened;
+  int64_t middle;  ///< 0 of what is signed
+};
+CentredDType Centred(DType dtype) {
+  constexpr DType kSigned[][2] = {
+      {DType::kU8, DType::kI8}, {DType::kU4, DType::kI4}, {DType::kU2, DType::kI2}};
+  for (const auto& [of_weights, likened] : kSigned) {
+    if (of_weights == dtype) return {likened, int64_t{1} << (InfoOf(dtype).bits - 1)};
+  }
+  return {dtype, 0};
+}
+
 }  // namespace
 
 // ---- Observers
@@ -101,14 +115,13 @@ QuantizedLinearImpl::QuantizedLinearImpl(const LinearImpl& from, DType dtype, in
     Throw(ErrorCode::kValue, "QuantizedLinear: rows of {} cannot be parted into groups of {}",
           in_features, group);
   }
-  // Unsigned weights have their zero in the middle.
-  const DType likened = dtype == DType::kU8 ? DType::kI8 : dtype == DType::kU4 ? DType::kI4 : dtype;
+  const auto [likened, middle] = Centred(dtype);
   Tensor scales = quantization_scale(from.weight, {out_features, in_features / each}, likened);
   // A scale is rounded before it is used: what is stored is what quantised.
   const DType held = from.weight.dtype() == DType::kF64 ? DType::kF32 : from.weight.dtype();
   scales = scales.to(held);
   std::optional<Tensor> zero;
-  if (likened != dtype) zero = full({}, dtype == DType::kU8 ? 128 : 8, DType::kI32);
+  if (middle != 0) zero = full({}, middle, DType::kI32);
   weight = register_buffer("weight", quantize(from.weight, scales, zero, dtype));
   scale = register_buffer("scale", scales);
   bias = from.bias.defined() ? register_buffer("bias", from.bias.detach())
@@ -117,9 +130,8 @@ QuantizedLinearImpl::QuantizedLinearImpl(const LinearImpl& from, DType dtype, in
 
 Tensor QuantizedLinearImpl::Run(const Tensor& input) {
   std::optional<Tensor> zero;
-  const DType dtype = weight.dtype();
-  if (dtype == DType::kU8 || dtype == DType::kU4) {
-    zero = full(scale.sizes(), dtype == DType::kU8 ? 128 : 8, DType::kU8, weight.device());
+  if (const int64_t middle = Centred(weight.dtype()).middle; middle != 0) {
+    zero = full(scale.sizes(), middle, DType::kU8, weight.device());
   }
   return quantized_linear(input, weight, scale, zero, Given(bias));
 }

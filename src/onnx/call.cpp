@@ -31,6 +31,8 @@ constexpr ElementRow kStorageElements[] = {
     {format::kFloat8E5M2, DType::kF8E5M2},
     {format::kUint4, DType::kU4},
     {format::kInt4, DType::kI4},
+    {format::kUint2, DType::kU2},
+    {format::kInt2, DType::kI2},
 };
 
 constexpr const char* kElementNames[] = {

@@ -324,8 +324,8 @@ std::vector<std::string> Write(Writer& w, NodeId id) {
 }  // namespace
 
 int32_t ElementAt(int opset, DType dtype) {
-  constexpr int kBytes = 19, kPacked = 21;
-  const int first = !IsStorage(dtype) ? 0 : IsPacked(dtype) ? kPacked : kBytes;
+  const int bits = InfoOf(dtype).bits;
+  const int first = !IsStorage(dtype) ? 0 : bits == 8 ? 19 : bits == 4 ? 21 : 25;
   if (opset < first) {
     Throw<NotSupported>(ErrorCode::kNotSupported, "onnx: save: opset {} has {}", first,
                         NameOf(dtype));

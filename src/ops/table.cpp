@@ -134,6 +134,7 @@ std::vector<const OpDef*> AllOps() {
   add(HistogramOps());
   add(DistanceOps());
   add(UpdateOps());
+  add(BesselOps());
   add(PolynomialOps());
   add(DropoutOps());
   add(PowerPoolOps());

@@ -209,7 +209,7 @@ std::vector<BackendDataPtr> PluginBackend::MakeComputationDataFromTensors(
   State state{{tensors.begin(), tensors.end()}, {}, {}, device.ordinal()};
   state.data.resize(tensors.size());
   for (HostTensor& tensor : state.tensors) {
-    if (!KnowsStorage() && IsStorage(tensor.dtype())) tensor = BytesOf(tensor);
+    if (!Knows(tensor.dtype())) tensor = BytesOf(tensor);
     state.given.push_back({ShapeOf(tensor.shape()),
                            {tensor.data(), static_cast<uint64_t>(tensor.bytes())},
                            host_->AddBuffer(tensor)});

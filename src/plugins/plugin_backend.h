@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "backends/common/named_device_type.h"
+#include "hammock/ir/storage_types.h"
 #include "hammock/lazy/backend_interface.h"
 #include "hammock/plugin.h"
 #include "plugins/call_monitor.h"
@@ -105,9 +106,12 @@ class PluginBackend : public lazy::BackendImplInterface {
 
  private:
   bool Has(uint32_t property) const { return (table_.properties & property) != 0; }
-  /// Storage types came with version 1.2: an older plug-in has their bytes as u8, and their nodes
-  /// go to the fallback device.
-  bool KnowsStorage() const { return table_.version_minor >= 2; }
+  /// Storage types came with version 1.2, those of two bits with 1.3: an older plug-in has their
+  /// bytes as u8, and their nodes go to the fallback device.
+  bool Knows(DType dtype) const { return table_.version_minor >= MinorOf(dtype); }
+  static uint32_t MinorOf(DType dtype) {
+    return InfoOf(dtype).bits == 2 ? 3 : IsStorage(dtype) ? 2 : 0;
+  }
 
   /// Calls `call(table, state, error)`, which returns a status, and throws the error; `function` is
   /// for messages. `state` owns all that the call points to. With a pace the call is made here

@@ -2,7 +2,6 @@
 #include <algorithm>
 
 #include "base/of_thread.h"
-#include "compiler/passes/expand_storage.h"
 #include "hammock/config.h"
 #include "hammock/lazy/saved_computation.h"
 #include "plugins/graph_bytes.h"
@@ -176,26 +175,36 @@ HammockStatus Answer(void* context, int32_t node, uint32_t verdict, const char* 
   }
 }
 
-/// Whether a node or its bodies have values of storage types.
-bool UsesStorage(const Graph& graph, const GraphNode& node) {
-  return HasStorage(graph, node) || std::ranges::any_of(node.attrs, [](const Attr& attr) {
-           return attr.kind() == Attr::Kind::kGraph &&
-                  std::ranges::any_of(attr.graph().nodes(), [&](const GraphNode& inner) {
-                    return UsesStorage(attr.graph(), inner);
-                  });
-         });
+/// The first dtype of a node's values, or of its bodies', that `knows` does not.
+template <class Knows>
+std::optional<DType> UnknownDType(const Graph& graph, const GraphNode& node, const Knows& knows) {
+  for (const Shape& type : node.types) {
+    if (!knows(type.dtype())) return type.dtype();
+  }
+  for (GraphValue input : node.inputs) {
+    if (input.node && !knows(graph.TypeOf(input).dtype())) return graph.TypeOf(input).dtype();
+  }
+  for (const Attr& attr : node.attrs) {
+    if (attr.kind() != Attr::Kind::kGraph) continue;
+    for (const GraphNode& inner : attr.graph().nodes()) {
+      if (auto unknown = UnknownDType(attr.graph(), inner, knows)) return unknown;
+    }
+  }
+  return std::nullopt;
 }
 
 }  // namespace
 
 Capability PluginBackend::QueryCapability(const Graph& graph, NodeId node,
                                           const BackendDevice& device) const {
-  if (!KnowsStorage() && UsesStorage(graph, graph[node])) {
-    return {
-        Capability::Verdict::kRefuse,
-        fmt::format("{} has version {}.{} of the plug-in interface, storage types (f8, i4) came "
-                    "with 1.2",
-                    table_.name, table_.version_major, table_.version_minor)};
+  const auto knows = [this](DType dtype) { return Knows(dtype); };
+  if (const auto unknown = UnknownDType(graph, graph[node], knows)) {
+    const uint32_t minor = MinorOf(*unknown);
+    return {Capability::Verdict::kRefuse,
+            fmt::format("{} has version {}.{} of the plug-in interface, storage types ({}) came "
+                        "with 1.{}",
+                        table_.name, table_.version_major, table_.version_minor,
+                        minor == 2 ? "f8, i4" : "i2", minor)};
   }
   if (!table_.capabilities) {
     return BackendImplInterface::QueryCapability(graph, node, device);

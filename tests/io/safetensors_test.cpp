@@ -40,9 +40,11 @@ TEST(Safetensors, ReadsWhatItWrote) {
   }
   tensors.emplace_back("empty", HostTensor(Shape(DType::kF32, {0, 4})));
   tensors.emplace_back("scalar", HostTensor::From(Scalar(2.5)));
-  HostTensor packed(Shape(DType::kI4, {2, 2}));
-  for (int i = 0; i < 4; ++i) packed.set(i, Scalar(3 - 2 * i));
-  tensors.emplace_back("packed", packed);
+  for (DType dtype : {DType::kI4, DType::kU4, DType::kI2, DType::kU2}) {
+    HostTensor packed(Shape(dtype, {1, 4}));
+    for (int i = 0; i < 4; ++i) packed.set(i, Scalar(3 - 2 * i));
+    tensors.emplace_back(std::string("packed.") + std::string(NameOf(dtype)), packed);
+  }
   std::string path = TemporaryPath();
   WriteSafetensors(path, tensors, {{"format", "pt"}});
   SafetensorsFile file = SafetensorsFile::Open(path);

@@ -66,6 +66,7 @@ TEST(DType, LimitsAreThoseOfTheElementTypes) {
 
 TEST(DType, SubByteTypesArePacked) {
   EXPECT_EQ(BytesOf(DType::kI4, 3), 2);
+  EXPECT_EQ(BytesOf(DType::kU2, 5), 2);
   EXPECT_EQ(BytesOf(f32, 3), 12);
   EXPECT_EQ(BytesOf(boolean, 3), 3);
 }

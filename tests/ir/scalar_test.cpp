@@ -69,6 +69,8 @@ TEST(Scalar, StoresAndLoadsEveryDType) {
 TEST(Scalar, HoldsStorageTypes) {
   EXPECT_EQ(Scalar(9).To(DType::kI4).ToInt(), -7);
   EXPECT_EQ(Scalar(25).To(DType::kU4).ToInt(), 9);
+  EXPECT_EQ(Scalar(6).To(DType::kI2).ToInt(), -2);
+  EXPECT_EQ(Scalar(-1).To(DType::kU2).ToInt(), 3);
   EXPECT_EQ(Scalar(1.07).To(DType::kF8E4M3).ToDouble(), 1.125);
 }
 

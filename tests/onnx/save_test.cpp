@@ -265,6 +265,12 @@ TEST_F(OnnxSave, StorageTypes) {
         return Any::Tuple({bytes.reshape({4, 4}).to(f32), a.to(f8e5m2).to(f32)});
       },
       {tensor({1.1, 1e6, -1e6, 0.3})}, 19);
+  Tensor pairs = arange(-8, 8, 1, i32).reshape({2, 8}).to(i2);
+  auto of_pairs = [&](const std::vector<Any>& args) {
+    Tensor a = Of(args[0]);
+    return Any::Tuple({pairs.to(f32) * a, round(a).to(u2).to(i32)});
+  };
+  ExpectSame(of_pairs, {arange(16, f32).reshape({2, 8})}, 25);
   Module module("Slices");
   module.define("forward(Tensor x) -> Tensor", [&](Module&, const std::vector<Any>& args) {
     return Any(narrow(packed, 0, 1, 1).to(f32) * Of(args[0]));

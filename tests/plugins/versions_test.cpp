@@ -95,15 +95,15 @@ class OtherVersions : public HostilePlugin {
 void ExpectStorageTypes(const char* device) {
   auto results = [](const Device& on) {
     std::vector<HostTensor> made;
-    const Tensor x = linspace(-3.0, 3.0, 24, f64, on).reshape({4, 6});
-    for (DType dtype : {f8e4m3, f8e5m2, i4, u4}) {
+    const Tensor x = linspace(-3.0, 3.0, 32, f64, on).reshape({4, 8});
+    for (DType dtype : {f8e4m3, f8e5m2, i4, u4, i2, u2}) {
       const Tensor stored = abs(x).to(dtype);
       made.push_back(stored.host());
       made.push_back(from_host(made.back(), on).to(f64).host());
     }
     const Tensor scale = quantization_scale(x, {4, 1}, i4);
     const Tensor weight = quantize(x, scale, std::nullopt, i4);
-    made.push_back(quantized_linear(ones({2, 6}, f32, on), weight, scale).host());
+    made.push_back(quantized_linear(ones({2, 8}, f32, on), weight, scale).host());
     auto round = [](const std::vector<Tensor>& in) {
       return std::vector{in[1].to(f8e5m2).to(f64)};
     };
@@ -184,6 +184,17 @@ TEST_F(OtherVersions, APlugInWithoutStorageTypesSeesNoneOfTheirNumbers) {
   Tensor x = tensor(std::vector<float>{1, 2}, std::nullopt, "rogue").to(f8e4m3);
   const config::Override fallback("fallback", "false");
   EXPECT_CODE(x.to(f32).host(), ErrorCode::kNotSupported, "storage types (f8, i4) came with 1.2");
+}
+
+TEST_F(OtherVersions, IntegersOfTwoBitsAreLeftToTheHostByVersionOneTwo) {
+  table.version_minor = 2;
+  Register();
+  ExpectStorageTypes("rogue");
+  Tensor x = tensor(std::vector<float>{1, 2, 3, 0}, std::nullopt, "rogue");
+  const config::Override fallback("fallback", "false");
+  EXPECT_TENSOR_EQ(x.to(f8e4m3).to(f32), {1, 2, 3, 0}, {4});
+  EXPECT_CODE(x.to(u2).to(f32).host(), ErrorCode::kNotSupported,
+              "storage types (i2) came with 1.3");
 }
 
 TEST_F(OtherVersions, StorageTypesReachAPlugInThatKnowsThem) {

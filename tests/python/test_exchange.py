@@ -298,8 +298,8 @@ def test_mlx_gives_its_arrays():
 
 
 def test_storage_types_are_pickled_and_exchanged():
-    x = hm.tensor([[1.0, -2.0], [0.5, 7.0]])
-    for dtype in (hm.float8_e4m3fn, hm.float8_e5m2, hm.int4):
+    x = hm.tensor([[1.0, -2.0, 3.0, 0.0], [0.5, 7.0, -1.0, 1.0]])
+    for dtype in (hm.float8_e4m3fn, hm.float8_e5m2, hm.int4, hm.uint4, hm.int2, hm.uint2):
         small = x.to(dtype)
         again = pickle.loads(pickle.dumps(small))
         assert again.dtype is dtype and again.to(hm.float32).tolist() == small.to(hm.float32).tolist()

@@ -25,6 +25,7 @@ def test_construction_and_conversion():
     assert a.to_dense().tolist() == [[0, 0, 3], [4, 0, 5]]
     assert repr(a) == f"<sparse_coo f32[2,3] of 3 elements on {a.device}>"
     csr = a.to_sparse_csr()
+    assert close((csr @ a.t()).to_dense(), a.to_dense() @ a.to_dense().T)
     assert csr.layout == "csr" and csr.crow_indices().tolist() == [0, 1, 3] and csr.col_indices().tolist() == [2, 0, 2]
     assert a.T.to_dense().shape == (3, 2)
     x = hm.tensor(holes(4, 5))

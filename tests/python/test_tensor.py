@@ -106,7 +106,7 @@ def test_facts():
     assert x.dtype is hm.float64 and x.device == "cpu" and x.device == hm.device("cpu:0") and x.device != "nowhere"
     assert x.itemsize == 8 and x.nbytes == 48 and x.stride() == (3, 1) and x.T.shape == (3, 2)
     assert hm.float32.name == "float32" and hm.float32.itemsize == 4 and not hm.int8.is_floating_point
-    assert all(hm.zeros(2, dtype=dtype).itemsize == dtype.itemsize == 1 for dtype in (hm.bool, hm.float8_e5m2, hm.int4, hm.uint4))
+    assert all(hm.zeros(4, dtype=dtype).itemsize == dtype.itemsize == 1 for dtype in (hm.bool, hm.float8_e5m2, hm.int4, hm.uint2))
     assert {hm.float32: 1}[x.float().dtype] == 1
     assert {"cpu": 1}[x.device] == {x.device: 1}["cpu"] == {hm.device("cpu:0"): 1}[x.device] == 1
     assert weakref.ref(x)() is x and hash(x) == hash(x)

@@ -232,7 +232,8 @@ void Generator::ComplexOps() {
 void Generator::Stored() {
   const DType dtype = random_.Pick(kStored);
   Dims sizes = SomeSizes();
-  if (InfoOf(dtype).bits < 8 && (sizes.empty() || sizes.back() % 2 != 0)) sizes.push_back(2);
+  const int each = 8 / InfoOf(dtype).bits;  // of a byte, which rows fill
+  if (each > 1 && (sizes.empty() || sizes.back() % each != 0)) sizes.push_back(each);
   const DType wide =
       IsFloat(dtype) ? random_.Pick(kFloats) : random_.Pick({DType::kI32, DType::kU8});
   Graph body;

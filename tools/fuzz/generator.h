@@ -16,7 +16,8 @@ inline constexpr DType kDTypes[] = {
     DType::kI32,  DType::kI64, DType::kF16, DType::kBF16, DType::kF32, DType::kF64};
 /// Of values in memory alone: graphs that backends compute have parts and bits of these.
 inline constexpr DType kComplex[] = {DType::kC64, DType::kC128};
-inline constexpr DType kStored[] = {DType::kF8E4M3, DType::kF8E5M2, DType::kI4, DType::kU4};
+inline constexpr DType kStored[] = {DType::kF8E4M3, DType::kF8E5M2, DType::kI4,
+                                    DType::kU4,     DType::kI2,     DType::kU2};
 inline constexpr DType kFloats[] = {DType::kF32, DType::kF32, DType::kF32,
                                     DType::kF64, DType::kF16, DType::kBF16};
 

@@ -34,8 +34,10 @@ enum class DType : uint8_t {
   kF8E5M2 = 16,
   kI4 = 17,
   kU4 = 18,
+  kI2 = 19,
+  kU2 = 20,
 };
-inline constexpr int kNumDTypes = 19;
+inline constexpr int kNumDTypes = 21;
 
 enum class DTypeKind : uint8_t { kBool, kUnsigned, kSigned, kFloat, kComplex };
 

@@ -23,6 +23,7 @@ struct Float8 {
 
   static constexpr int kMantissa = 7 - kExponent;
   static constexpr int kBias = (1 << (kExponent - 1)) - 1;
+  /// What NaN of either sign becomes: devices that widen f16 drop the sign of NaN.
   static constexpr uint8_t kNaN = 0x7f;
   /// Numbers that are too large become infinity, or where there is none the largest value, as in
   /// PyTorch; so does infinity.
@@ -38,7 +39,7 @@ struct Float8 {
     uint32_t x = std::bit_cast<uint32_t>(value);
     auto sign = static_cast<uint8_t>((x >> 24) & 0x80);
     x &= 0x7fffffff;
-    if (x > 0x7f800000) return sign | kNaN;
+    if (x > 0x7f800000) return kNaN;
     if (x >= kTooLarge) return sign | kOverflow;
     if (x < kSmallestNormal) {  // subnormal: let the float adder round at the right bit
       constexpr uint32_t kMagic = uint32_t(127 + 1 - kBias - kMantissa + 23) << 23;

@@ -19,6 +19,7 @@ HAMMOCK_API void CheckPacked(const char* what, const Shape& shape);
 // Names for users.
 inline constexpr DType f8e4m3 = DType::kF8E4M3, f8e5m2 = DType::kF8E5M2;
 inline constexpr DType i4 = DType::kI4, u4 = DType::kU4;
+inline constexpr DType i2 = DType::kI2, u2 = DType::kU2;
 
 template <>
 struct DTypeOfT<Float8E4M3> {

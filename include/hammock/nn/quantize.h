@@ -105,7 +105,7 @@ using ByteLinear = Layer<ByteLinearImpl>;
 using ByteConv = Layer<ByteConvImpl>;
 
 struct QuantizeOptions {
-  DType dtype = DType::kI8;  ///< of weights: i8, u8, i4, u4 or f8
+  DType dtype = DType::kI8;  ///< of weights: i8, u8, i4, u4, i2, u2 or f8
   int64_t group = 0;         ///< elements of a row that share a scale; 0: the whole row
   /// With one, layers that it has observed become ByteLinear and ByteConv; the other options are
   /// those of the layers that it has not.

@@ -75,6 +75,18 @@ HAMMOCK_API std::tuple<Tensor, Tensor, Tensor, Tensor> linalg_lstsq(
     const Tensor& self, const Tensor& B, std::optional<double> rcond = std::nullopt,
     const std::optional<std::string>& driver = std::nullopt, HAMMOCK_AT);
 
+// ---- With `info` instead of an error, or before it, with `check_errors`: i32, 0 or the position,
+// counted from 1, of the first pivot that is 0. Results of such a matrix are NaN, LU is as it is.
+
+HAMMOCK_API std::tuple<Tensor, Tensor, Tensor> linalg_lu_factor_ex(const Tensor& A,
+                                                                   bool check_errors = false,
+                                                                   HAMMOCK_AT);
+HAMMOCK_API std::tuple<Tensor, Tensor> linalg_solve_ex(const Tensor& A, const Tensor& B,
+                                                       bool left = true, bool check_errors = false,
+                                                       HAMMOCK_AT);
+HAMMOCK_API std::tuple<Tensor, Tensor> linalg_inv_ex(const Tensor& A, bool check_errors = false,
+                                                     HAMMOCK_AT);
+
 // ---- Numbers of a matrix
 
 HAMMOCK_API Tensor linalg_det(const Tensor& A, HAMMOCK_AT);

@@ -30,7 +30,18 @@ HAMMOCK_POLYNOMIALS(HAMMOCK_DECLARE)
 HAMMOCK_API Tensor special_ndtri(const Tensor& self, HAMMOCK_AT);
 /// sin(x) / x.
 HAMMOCK_API Tensor special_spherical_bessel_j0(const Tensor& self, HAMMOCK_AT);
+/// Bessel functions of the first and second kind; the latter are minus infinity at 0 and NaN below.
+HAMMOCK_API Tensor special_bessel_j0(const Tensor& self, HAMMOCK_AT);
+HAMMOCK_API Tensor special_bessel_j1(const Tensor& self, HAMMOCK_AT);
+HAMMOCK_API Tensor special_bessel_y0(const Tensor& self, HAMMOCK_AT);
+HAMMOCK_API Tensor special_bessel_y1(const Tensor& self, HAMMOCK_AT);
+/// Modified Bessel functions; those of the second kind are infinity at 0 and NaN below, the scaled
+/// ones times exp(x).
 HAMMOCK_API Tensor special_modified_bessel_i0(const Tensor& self, HAMMOCK_AT);
 HAMMOCK_API Tensor special_modified_bessel_i1(const Tensor& self, HAMMOCK_AT);
+HAMMOCK_API Tensor special_modified_bessel_k0(const Tensor& self, HAMMOCK_AT);
+HAMMOCK_API Tensor special_modified_bessel_k1(const Tensor& self, HAMMOCK_AT);
+HAMMOCK_API Tensor special_scaled_modified_bessel_k0(const Tensor& self, HAMMOCK_AT);
+HAMMOCK_API Tensor special_scaled_modified_bessel_k1(const Tensor& self, HAMMOCK_AT);
 
 }  // namespace hammock

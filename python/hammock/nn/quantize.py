@@ -57,9 +57,9 @@ def _observing(observer):
     return observe
 
 
-_ZEROS = {hm.uint8: 128, hm.uint4: 8}  # unsigned weights have their zero in the middle
-_LIKENED = {hm.uint8: hm.int8, hm.uint4: hm.int4}
-_BITS = {hm.int4: 4, hm.uint4: 4}
+_ZEROS = {hm.uint8: 128, hm.uint4: 8, hm.uint2: 2}  # unsigned weights have their zero in the middle
+_LIKENED = {hm.uint8: hm.int8, hm.uint4: hm.int4, hm.uint2: hm.int2}
+_BITS = {hm.int4: 4, hm.uint4: 4, hm.int2: 2, hm.uint2: 2}
 
 
 class QuantizedLinear(Module):
@@ -177,7 +177,7 @@ def quantize_(model, dtype=hm.int8, group=0, calibration=None, keep=None):
     """Replaces the Linear layers below `model`, and convolutions that a calibration observed, by quantised ones, and returns the
     names of those that it replaced.
 
-    `dtype` of weights is int8, uint8, int4, uint4 or a float8, and `group` elements of a row share a scale (0: the whole row);
+    `dtype` of weights is int8, uint8, int4, uint4, int2, uint2 or a float8; `group` elements of a row share a scale (0: the whole row);
     layers whose rows do not divide into groups stay. With a `calibration`, layers that it observed compute with bytes.
     `keep(name, layer)` says whether a layer stays as it is.
 

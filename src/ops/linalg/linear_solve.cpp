@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "base/throw.h"
 #include "hammock/ops/create.h"
@@ -16,6 +17,7 @@
 #include "ops/kit/record.h"
 #include "ops/primitives/families.h"
 #include "ops/primitives/matrix_steps.h"
+#include "ops/primitives/require.h"
 
 namespace hammock {
 
@@ -114,6 +116,41 @@ Tensor SafeReciprocal(const Tensor& s, const Tensor& good) {
   return where(good, reciprocal(where(good, s, ConstantLike(1, s))), ConstantLike(0, s));
 }
 
+/// The position, counted from 1, of the first zero on the diagonal of each U; 0 for none.
+Tensor FirstZeroPivot(const Tensor& factors) {
+  Tensor pivots = DiagonalOf(factors.detach());
+  const int64_t count = pivots.size(-1), none = count + 1;
+  if (count == 0) return Filled(BatchOf(factors), 0, DType::kI32, factors);
+  Tensor position = Counting(count, pivots) + 1;
+  Tensor first = amin(where(eq(pivots, 0), position, none), Dims{-1});
+  return Casted(where(eq(first, none), 0, first), DType::kI32);
+}
+
+Tensor WithoutFailure(const Tensor& info, const char* op) {
+  return Required(info, eq(info, 0), op, "a matrix is singular");
+}
+
+/// Matrices that can be solved with: the identity where one is singular.
+struct Regular {
+  Tensor info, matrix;
+
+  Regular(const Tensor& a, bool check_errors, const char* op) {
+    NeedFactorable(op, a);
+    info = FirstZeroPivot(LuOf(a.detach(), "").factors);
+    if (check_errors) info = WithoutFailure(info, op);
+    matrix = where(Solvable(2), a, Identity(a.size(-1), a));
+  }
+  /// With dims of size 1 behind the batch.
+  Tensor Solvable(int dims) const {
+    Dims sizes = info.sizes();
+    for (int i = 0; i < dims; ++i) sizes.push_back(1);
+    return eq(Reshaped(info, sizes), 0);
+  }
+  Tensor OrNaN(const Tensor& x, int dims) const {
+    return where(Solvable(dims), x, ConstantLike(std::numeric_limits<double>::quiet_NaN(), x));
+  }
+};
+
 Tensor Rowwise(const Tensor& x) {  // [..., k] to [..., 1, k]
   Dims sizes = x.sizes();
   sizes.push_back(sizes.back());
@@ -141,6 +178,31 @@ Tensor linalg_inv(const Tensor& A, Location at) {
   NeedFactorable("linalg_inv", A);
   NeedSquare("linalg_inv", A);
   return Apply(kInv, at, {A});
+}
+
+std::tuple<Tensor, Tensor, Tensor> linalg_lu_factor_ex(const Tensor& A, bool check_errors,
+                                                       Location at) {
+  LocationScope scope(at);
+  auto [factors, pivots] = linalg_lu_factor(A);
+  Tensor info = FirstZeroPivot(factors);
+  if (check_errors) info = WithoutFailure(info, "linalg_lu_factor_ex");
+  return {factors, pivots, info};
+}
+
+std::tuple<Tensor, Tensor> linalg_solve_ex(const Tensor& A, const Tensor& B, bool left,
+                                           bool check_errors, Location at) {
+  LocationScope scope(at);
+  NeedSquare("linalg_solve_ex", A);
+  Regular regular(A, check_errors, "linalg_solve_ex");
+  Tensor x = linalg_solve(regular.matrix, B, left);
+  return {regular.OrNaN(x, left && IsVectors(A, B) ? 1 : 2), regular.info};
+}
+
+std::tuple<Tensor, Tensor> linalg_inv_ex(const Tensor& A, bool check_errors, Location at) {
+  LocationScope scope(at);
+  NeedSquare("linalg_inv_ex", A);
+  Regular regular(A, check_errors, "linalg_inv_ex");
+  return {regular.OrNaN(linalg_inv(regular.matrix), 2), regular.info};
 }
 
 Tensor inverse(const Tensor& self, Location at) { return linalg_inv(self, at); }
@@ -313,6 +375,14 @@ Any CallLuUnpack(std::span<const Any> args) {
   return boxing::ToAny(lu_unpack(args[0].ToTensor(), args[1].ToTensor()));
 }
 
+Any CallLuFactorEx(std::span<const Any> args) {
+  if (!args[1].ToBool()) {
+    Throw<NotSupported>(ErrorCode::kNotSupported,
+                        "linalg_lu_factor_ex: LU without pivoting is not available");
+  }
+  return boxing::ToAny(linalg_lu_factor_ex(args[0].ToTensor(), args[2].ToBool()));
+}
+
 constinit const OpDef kSolve = {
     .schema = "linalg_solve(Tensor A, Tensor B, *, bool left=True) -> Tensor",
     .doc = "X with A @ X == B, or X @ A == B.",
@@ -365,6 +435,19 @@ HAMMOCK_FUNCTION(kLstsq,
                  "linalg_lstsq(Tensor self, Tensor b, float? rcond=None, *, str? driver=None) -> "
                  "(Tensor, Tensor, Tensor, Tensor)",
                  "Least-squares solution, residuals, rank and singular values.", linalg_lstsq)
+HAMMOCK_FUNCTION(kSolveEx,
+                 "linalg_solve_ex(Tensor A, Tensor B, *, bool left=True, bool check_errors=False) "
+                 "-> (Tensor, Tensor)",
+                 "linalg_solve, and where a matrix is singular.", linalg_solve_ex)
+HAMMOCK_FUNCTION(kInvEx, "linalg_inv_ex(Tensor A, *, bool check_errors=False) -> (Tensor, Tensor)",
+                 "linalg_inv, and where a matrix is singular.", linalg_inv_ex)
+constinit const OpDef kLuFactorEx = {
+    .schema =
+        "linalg_lu_factor_ex(Tensor A, *, bool pivot=True, bool check_errors=False) -> (Tensor, "
+        "Tensor, Tensor)",
+    .doc = "linalg_lu_factor, and where a matrix is singular.",
+    .call = CallLuFactorEx,
+};
 constinit const OpDef kLuThree = {
     .schema = "linalg_lu(Tensor A, *, bool pivot=True) -> (Tensor, Tensor, Tensor)",
     .doc = "P, L and U with P @ L @ U == A.",
@@ -384,7 +467,7 @@ std::span<const OpDef* const> ops::SolveOps() {
   static constexpr const OpDef* kOps[] = {
       &kSolve,           &kInv,     &kInverse,   &kTriangular, &kTriangularOld, &kCholeskySolve,
       &kCholeskyInverse, &kPinv,    &kPinvRcond, &kPinverse,   &kRank,          &kRankTol,
-      &kLstsq,           &kLuThree, &kLuUnpack,
+      &kLstsq,           &kLuThree, &kLuUnpack,  &kSolveEx,    &kInvEx,         &kLuFactorEx,
   };
   return kOps;
 }

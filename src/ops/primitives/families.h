@@ -49,6 +49,7 @@ std::span<const OpDef* const> EmbeddingBagOps();   // embedding_bag.cpp
 std::span<const OpDef* const> RecurrentOps();      // recurrent.cpp
 std::span<const OpDef* const> LossScaleOps();      // loss_scale.cpp
 std::span<const OpDef* const> InnerNameOps();      // inner_names.cpp
+std::span<const OpDef* const> BesselOps();         // bessel.cpp
 std::span<const OpDef* const> BesselGammaOps();    // bessel_gamma.cpp
 std::span<const OpDef* const> FactorOps();         // factors.cpp
 std::span<const OpDef* const> SolveOps();          // linear_solve.cpp

@@ -40,8 +40,8 @@ Tensor Encoded(const Tensor& x) {
       Bits(Bits(size, DType::kF32) + double(std::bit_cast<float>(magic)), DType::kI32) - magic;
   Tensor result = where(lt(size, smallest_normal), small, normal);
   result = where(lt(size, int(Float::kTooLarge)), result, int(Float::kOverflow));
-  result = where(gt(size, 0x7f800000), int(Float::kNaN), result);
-  return Casted(result | ((bits >> 24) & 0x80), DType::kU8);
+  result = result | ((bits >> 24) & 0x80);
+  return Casted(where(gt(size, 0x7f800000), int(Float::kNaN), result), DType::kU8);
 }
 
 /// The value in f32.
@@ -173,14 +173,14 @@ constinit const OpDef kUnpack = {
     .doc = "Elements of a storage type as u8 or i8; of f8 the bits.",
     .infer = InferUnpack,
     .expand = ExpandUnpack,
-    .samples = {{"i4[2,4]"}, {"u4[8]"}},
+    .samples = {{"i4[2,4]"}, {"u4[8]"}, {"u2[2,8]"}},
 };
 constinit const OpDef kPack = {
     .schema = "_pack(Tensor self, ScalarType dtype) -> Tensor",
     .doc = "Elements as _unpack gives them, in the bits of a storage type that holds them.",
     .infer = InferPack,
     .expand = ExpandPack,
-    .samples = {{"u8[2,3]", "{dtype=f8e5m2}"}, {"i8[2,4]", "{dtype=i4}"}, {"u8[8]", "{dtype=u4}"}},
+    .samples = {{"u8[2,3]", "{dtype=f8e5m2}"}, {"i8[2,4]", "{dtype=i4}"}, {"u8[8]", "{dtype=u2}"}},
 };
 
 std::span<const OpDef* const> StorageOps() {

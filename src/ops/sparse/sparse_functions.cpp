@@ -68,6 +68,33 @@ Tensor Product(const SparseTensor& s, const Tensor& dense, bool transposed) {
   return Reshaped(y, sizes);
 }
 
+/// The sums of products of elements of a and of b, a CSR matrix; COO.
+SparseTensor Products(const SparseTensor& a, const SparseTensor& b) {
+  const Dims sizes = {a.sizes()[0], b.sizes()[1]};
+  const Elements left(a), right(b);
+  Tensor begins, firsts;  // of the products of each element of a; of the row of b that it meets
+  int64_t count = 0;
+  if (a.nnz() > 0 && b.nnz() > 0) {
+    const Tensor row = Casted(left.col, DType::kI64);
+    const Tensor starts = Casted(right.crow, DType::kI64);
+    firsts = Rows(starts, row, 0);
+    const Tensor lasts = Rows(starts, add(row, ConstantLike(1, row)), 0);
+    begins = Padded(cumsum(sub(lasts, firsts), 0), 0, 1, 0, 0);
+    count = ReadCount("sparse::mm", Reshaped(Sliced(begins, 0, a.nnz(), 1), {}));
+  }
+  if (count == 0) {
+    return SparseParts::Coo(Filled({2, 0}, 0, DType::kI64, a.values()),
+                            Filled({0}, 0, a.dtype(), a.values()), sizes, true);
+  }
+  const Tensor from = RowsOfElements(begins, count);
+  const Tensor within = sub(Counting(count, from), Rows(begins, from, 0));
+  const Tensor other = add(Rows(firsts, from, 0), within);
+  const Tensor row = Rows(Casted(left.rows(), DType::kI64), from, 0);
+  const Tensor col = Casted(Rows(right.col, other, 0), DType::kI64);
+  const Tensor values = mul(Rows(left.values, from, 0), Rows(right.values, other, 0));
+  return SparseParts::Coo(stack({row, col}, 0), values, sizes, false).coalesce();
+}
+
 void CheckBatch(const char* op, const SparseTensor& s, const Tensor& dense) {
   bool same = dense.dim() == s.dim();
   for (int d = 0; same && d < s.dim() - 2; ++d) same = dense.size(d) == s.sizes()[d];
@@ -187,6 +214,27 @@ Tensor mm(const Tensor& a, const SparseTensor& b, Location at) {
   CheckBatch("sparse::mm", b, a);
   CheckInner("sparse::mm", b, a, b.sizes()[b.dim() - 2], a.size(-1));
   return transpose(Product(b, transpose(a, -2, -1), true), -2, -1);
+}
+
+SparseTensor mm(const SparseTensor& a, const SparseTensor& b, Location at) {
+  LocationScope scope(at);
+  for (const SparseTensor* s : {&a, &b}) {
+    NeedMatrix("sparse::mm", *s);
+    if (s->dim() == 2) continue;
+    Throw(ErrorCode::kShapeMismatch,
+          "sparse::mm: of two sparse operands each is one matrix, got {}", s->summary());
+  }
+  if (a.dtype() != b.dtype()) {
+    Throw<TypeError>(ErrorCode::kDTypeMismatch,
+                     "sparse::mm: dtypes differ: {} and {}; cast one of them", a.summary(),
+                     b.summary());
+  }
+  if (a.sizes()[1] != b.sizes()[0]) {
+    Throw(ErrorCode::kShapeMismatch, "sparse::mm: inner sizes differ: {} and {} need {} == {}",
+          a.summary(), b.summary(), a.sizes()[1], b.sizes()[0]);
+  }
+  const SparseTensor products = Products(a, b.to_sparse_csr());
+  return IsCsr(a) ? products.to_sparse_csr() : products;
 }
 
 Tensor addmm(const Tensor& self, const SparseTensor& a, const Tensor& b, const Scalar& beta,

@@ -182,6 +182,7 @@ TEST_F(CudaDevice, ShowsTheTextThatWasAskedFor) {
   EXPECT_NE(text().find("arena"), std::string::npos);
   EXPECT_THROW(config::Set("cuda.text", "sass"), ValueError);
   const std::string of_schedule = text();
+  config::Override warnings("log_level", "warn");
   LogCapture log;
   config::Override old("cuda.text", "steps");
   EXPECT_EQ(text(), of_schedule);

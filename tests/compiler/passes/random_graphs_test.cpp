@@ -243,7 +243,7 @@ class Generator {
       case 5:
         return Add("cast", {x},
                    {Attr(Below(4) ? Pick({f32, f64, f16, bf16, i8, i32, i64, u8, boolean})
-                                  : Pick({u16, u32, u64, c64, f8e4m3, f8e5m2, i4, u4}))});
+                                  : Pick({u16, u32, u64, c64, f8e4m3, f8e5m2, i4, u4, i2, u2}))});
       case 6:
         return Add("where", {Any(), x, Any()});
       case 7:

@@ -65,6 +65,38 @@ TEST(Linalg, SingularMatricesRaiseWhenRead) {
   EXPECT_TENSOR(a + a, Type(f32, {2, 2}), {2, 4, 4, 8});
 }
 
+TEST(Linalg, SingularMatricesAreNumbersWhereAsked) {
+  // The second has a zero as its second pivot.
+  Tensor a = tensor({{{2.0, 1.0}, {1.0, 3.0}}, {{1.0, 2.0}, {2.0, 4.0}}}, f64);
+  Tensor b = tensor({{{1.0}, {2.0}}, {{1.0}, {2.0}}}, f64);
+  auto [x, info] = linalg_solve_ex(a, b);
+  EXPECT_EQ(info.dtype(), i32);
+  EXPECT_EQ(info.to_vector<int32_t>(), (std::vector<int32_t>{0, 2}));
+  EXPECT_TRUE(Close(x[0], linalg_solve(a[0], b[0])));
+  EXPECT_TRUE(isnan(x[1]).all().item<bool>());
+  auto [vector, of_vector] = linalg_solve_ex(a[0], b[0].squeeze(-1));
+  EXPECT_TRUE(Close(vector, x[0].squeeze(-1)));
+  EXPECT_EQ(of_vector.item<int32_t>(), 0);
+  EXPECT_TRUE(isnan(std::get<0>(linalg_solve_ex(a[1], b[1].squeeze(-1)))).all().item<bool>());
+  auto [inverses, of_inverses] = linalg_inv_ex(a);
+  EXPECT_TRUE(Close(inverses[0], linalg_inv(a[0])));
+  EXPECT_TRUE(isnan(inverses[1]).all().item<bool>());
+  EXPECT_EQ(of_inverses.to_vector<int32_t>(), (std::vector<int32_t>{0, 2}));
+  auto [lu, pivots, of_lu] = linalg_lu_factor_ex(a);
+  EXPECT_TRUE(Close(lu, std::get<0>(linalg_lu_factor(a))));
+  EXPECT_EQ(of_lu.to_vector<int32_t>(), (std::vector<int32_t>{0, 2}));
+  EXPECT_EQ(std::get<1>(linalg_inv_ex(zeros({3, 3}))).item<int32_t>(), 1);
+  EXPECT_EQ(std::get<1>(linalg_inv_ex(zeros({2, 0, 0}))).numel(), 2);
+  EXPECT_ERROR(std::get<1>(linalg_inv_ex(a, true)).host(), Error, "linalg_inv_ex: a matrix is");
+  // Gradients of those that are not singular are as ever.
+  Tensor leaf = a.clone().requires_grad_();
+  std::get<0>(linalg_inv_ex(leaf))[0].sum().backward();
+  Tensor alone = a[0].clone().requires_grad_();
+  linalg_inv(alone).sum().backward();
+  EXPECT_TRUE(Close(leaf.grad()[0], alone.grad()));
+  EXPECT_TRUE(Close(leaf.grad()[1], zeros({2, 2}, f64)));
+}
+
 TEST(Linalg, WrongShapesAndDTypesAreRefused) {
   EXPECT_ERROR(inverse(ones({2, 3})), ValueError, "square");
   EXPECT_ERROR(det(ones({3})), ValueError, "at least 2 dims");

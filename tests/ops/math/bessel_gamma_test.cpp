@@ -1,6 +1,8 @@
 #include "hammock/error.h"
 
+#include <cmath>
 #include <limits>
+#include <string>
 
 #include "hammock/ir/graph.h"
 #include "hammock/testing.h"
@@ -24,6 +26,75 @@ TEST(BesselGamma, BesselFunctionsAtKnownPoints) {
   EXPECT_TENSOR(i0e(Vec({kInf, kNan})), Type(f32, {2}), {0, kNan});
   EXPECT_TENSOR(i0(Vec({3}, i64)), Type(f32, {1}), {4.880792585865024}, 1e-5);
   EXPECT_TENSOR(CallOp("special_i1e", {Any(Vec({0}))}).ToTensor(), Type(f32, {1}), {0});
+}
+
+/// Numbers of mpmath with 30 digits, on both sides of where the approximations meet.
+TEST(BesselGamma, BesselFunctionsOfBothKinds) {
+  const std::vector<double> points = {0.001, 0.5, 1.9, 2.1, 4.9, 5.1, 11.5, 123.25};
+  struct Expected {
+    const char* op;
+    std::vector<double> values;
+  };
+  const Expected all[] = {
+      {"bessel_j0",
+       {0.99999975000001562, 0.9384698072408129, 0.28181855937438552, 0.16660698033199028,
+        -0.2097383275853262, -0.14433474706050064, -0.067653948111665228, -0.071746479818009126}},
+      {"bessel_j1",
+       {0.00049999993750000261, 0.24226845767487389, 0.58115707271343407, 0.56829213575703866,
+        -0.31469467101519065, -0.33709720201823181, -0.22837862066532347, 0.0039128008262521357}},
+      {"bessel_y0",
+       {-4.4714166113759233, -0.44451873350670656, 0.49681997128382019, 0.51829373751376073,
+        -0.29205459424401422, -0.32160244912485942, -0.22523211169118787, 0.0042038222183438658}},
+      {"bessel_y1",
+       {-636.62216723113941, -1.4714723926702431, -0.16440577233159531, -0.051678612130423534,
+        0.18124669204504856, 0.11373644197749973, 0.057942547143000822, 0.071764123909163022}},
+      {"modified_bessel_k0",
+       {7.0236888005623813, 0.92441907122766586, 0.12884597927604749, 0.10078374088996693,
+        0.0041189362355158872, 0.0033083102180174656, 3.7050381659564215e-6,
+        3.3529948854883194e-55}},
+      {"modified_bessel_k1",
+       {999.99623815608555, 1.6564411200033009, 0.15966015303266763, 0.1227464115335079,
+        0.0045211691772998367, 0.0036191814623177998, 3.862894146160998e-6, 3.366569928786582e-55}},
+      {"scaled_modified_bessel_k0",
+       {7.0307160023782515, 1.5241093857739095, 0.86145061675175579, 0.82301715253166206,
+        0.55313103960372622, 0.54263535189897828, 0.36574569917668216, 0.11277888213690184}},
+      {"scaled_modified_bessel_k1",
+       {1000.9967345590684, 2.7310097082117857, 1.06747092981457, 1.0023680527405791,
+        0.60714681273791631, 0.59362504631381278, 0.38132857397123627, 0.11323548235862127}},
+  };
+  for (const auto& [op, values] : all) {
+    for (DType dtype : {f64, f32}) {
+      Tensor y = CallOp(std::string("special_") + op, {Any(Vec(points, dtype))}).ToTensor();
+      EXPECT_EQ(y.dtype(), dtype);
+      const std::vector<double> got = y.to(f64).to_vector<double>();
+      for (size_t i = 0; i < values.size(); ++i) {
+        // Near a zero the error is one of the whole wave.
+        const double size = std::max(std::abs(values[i]), std::string(op)[0] == 'b' ? 0.1 : 0.0);
+        EXPECT_NEAR(got[i], values[i],
+                    size * (dtype == f64 ? 4e-15 : 2e-6) + (dtype == f32) * 1e-38)
+            << op << ' ' << points[i] << ' ' << dtype;
+      }
+    }
+  }
+}
+
+TEST(BesselGamma, BesselFunctionsAtTheEnds) {
+  Tensor ends = Vec({0, kInf, -1, kNan}, f64);
+  EXPECT_TENSOR(special_bessel_j0(ends), Type(f64, {4}), {1, 0, 0.7651976865579666, kNan}, 1e-14);
+  EXPECT_TENSOR(special_bessel_j1(ends), Type(f64, {4}), {0, 0, -0.44005058574493355, kNan}, 1e-14);
+  EXPECT_TENSOR(special_bessel_j1(Vec({-6, 6}, f64)), Type(f64, {2}),
+                {0.27668385812756562, -0.27668385812756562}, 1e-14);
+  for (auto second : {special_bessel_y0, special_bessel_y1}) {
+    EXPECT_TENSOR(second(ends, Location::current()), Type(f64, {4}), {-kInf, 0, kNan, kNan});
+  }
+  for (auto modified : {special_modified_bessel_k0, special_modified_bessel_k1,
+                        special_scaled_modified_bessel_k0, special_scaled_modified_bessel_k1}) {
+    EXPECT_TENSOR(modified(ends, Location::current()), Type(f64, {4}), {kInf, 0, kNan, kNan});
+  }
+  Tensor zero = Vec({0}, f64).requires_grad_();
+  special_bessel_j1(zero).sum().backward();
+  EXPECT_TENSOR(zero.grad(), Type(f64, {1}), {0.5});
+  EXPECT_TENSOR(special_bessel_j0(Vec({3}, i64)), Type(f32, {1}), {-0.26005195490193344}, 1e-6);
 }
 
 TEST(BesselGamma, IncompleteGammaFunctions) {

@@ -27,7 +27,7 @@ TEST(Float8, EveryValueComesBack) {
       const Float value = Float::FromBits(static_cast<uint8_t>(bits));
       const float wide = value;
       if (std::isnan(wide)) {
-        EXPECT_EQ(Float(wide).bits & 0x7f, 0x7f);
+        EXPECT_EQ(Float(wide).bits, 0x7f);  // of either sign
       } else {
         EXPECT_EQ(Float(wide).bits, bits);
       }
@@ -90,9 +90,24 @@ TEST(StorageTypes, PackedIntegersAreHalfOfAByte) {
   EXPECT_EQ(packed.at(3).ToInt(), -8);
 }
 
+TEST(StorageTypes, FourIntegersOfTwoBitsShareAByte) {
+  Tensor x = tensor({{1, -2, 7, -8}, {2, 3, -1, 0}}, i8);
+  HostTensor packed = Host(x.to(i2));
+  EXPECT_EQ(packed.bytes(), 2);
+  const auto* bytes = static_cast<const uint8_t*>(packed.data());
+  EXPECT_EQ(bytes[0], 0b00'11'10'01);
+  EXPECT_EQ(bytes[1], 0b00'11'11'10);
+  EXPECT_TRUE(packed.SameBits(Host(x).To(i2)));
+  EXPECT_TRUE(
+      Host(x.to(i2).to(i64)).SameBits(Host(tensor({{1, -2, -1, 0}, {-2, -1, -1, 0}}, i64))));
+  EXPECT_TRUE(Host(x.to(u2).to(i64)).SameBits(Host(tensor({{1, 2, 3, 0}, {2, 3, 3, 0}}, i64))));
+  EXPECT_TRUE(Host(view_dtype(x.to(u2), u8)).SameBits(Host(tensor({{0x39}, {0x3e}}, u8))));
+  EXPECT_EQ(packed.at(4).ToInt(), -2);
+}
+
 TEST(StorageTypes, MoveAsOtherTypesDo) {
   Tensor x = arange(48).reshape({4, 12}).to(f32) - 20.0;
-  for (DType dtype : {f8e4m3, f8e5m2, i4, u4}) {
+  for (DType dtype : {f8e4m3, f8e5m2, i4, u4, i2, u2}) {
     Tensor s = x.to(dtype), wide = s.to(f32);
     auto same = [&](const Tensor& moved, const Tensor& expected) {
       EXPECT_EQ(moved.dtype(), dtype);
@@ -100,6 +115,7 @@ TEST(StorageTypes, MoveAsOtherTypesDo) {
     };
     same(s.t(), wide.t());
     same(s.narrow(1, 2, 4), wide.narrow(1, 2, 4));
+    same(s.narrow(1, 3, 8), wide.narrow(1, 3, 8));
     same(s.reshape({6, 8}), wide.reshape({6, 8}));
     same(cat({s, s}, 1), cat({wide, wide}, 1));
     same(s.flip({1}), wide.flip({1}));
@@ -130,6 +146,7 @@ TEST(StorageTypes, ArithmeticRefusesThem) {
             std::string::npos);
   EXPECT_NE(message([&] { softmax(x, 0); }).find("is a storage type"), std::string::npos);
   EXPECT_THROW(ones({3}).to(i4), ValueError);  // rows fill whole bytes
+  EXPECT_THROW(ones({6}).to(u2), ValueError);
   EXPECT_THROW(x + ones({4}), TypeError);
 }
 
@@ -147,7 +164,7 @@ TEST(Quantize, BlocksOfEveryKind) {
   manual_seed(3);
   Tensor x = randn({6, 32});
   for (const Dims& sizes : {Dims{}, Dims{6, 1}, Dims{1, 32}, Dims{6, 4}, Dims{3, 2}, Dims{8}}) {
-    for (DType dtype : {i8, i16, i4}) {
+    for (DType dtype : {i8, i16, i4, i2}) {
       Tensor scale = quantization_scale(x, sizes, dtype);
       EXPECT_EQ(scale.sizes(), sizes);
       Tensor back = dequantize(quantize(x, scale, std::nullopt, dtype), scale);
@@ -171,13 +188,14 @@ TEST(Quantize, ZeroPointsAndSaturation) {
 TEST(QuantizedLinear, IsALinearWithTheDequantizedWeight) {
   manual_seed(4);
   for (int64_t rows : {1, 3, 16, 40}) {
-    for (DType dtype : {i8, u8, i4, u4, f8e4m3}) {
+    for (DType dtype : {i8, u8, i4, u4, i2, u2, f8e4m3}) {
       for (int64_t group : {64, 32, 8, 192, 24}) {
         for (DType real : {f32, bf16}) {
           Tensor x = randn({rows, 192}).to(real), w = randn({11, 192}), b = randn({11}).to(real);
           Tensor scale = quantization_scale(w, {11, 192 / group}, dtype) * 1.5;
           std::optional<Tensor> zero;
           if (dtype == u8 || dtype == u4) zero = full(scale.sizes(), 7, u8);
+          if (dtype == u2) zero = full(scale.sizes(), 2, u8);
           Tensor q = quantize(w, scale, zero, dtype);
           Tensor y = quantized_linear(x, q, scale, zero, b);
           EXPECT_EQ(y.dtype(), real);
@@ -455,19 +473,24 @@ struct Small : Module {
   Tensor forward(const Tensor& x) { return second(relu(first(relu(conv(x)).mean({2, 3})))); }
 };
 
+/// What rounded weights change of results, in parts of the largest.
+double Bound(DType dtype) {
+  const int bits = InfoOf(dtype).bits;
+  return bits == 8 ? 0.05 : bits == 4 ? 0.25 : 1.5;
+}
+
 TEST(QuantizeModule, WeightsAlone) {
   manual_seed(7);
   NoGradGuard no_grad;
   Tensor x = randn({4, 3, 8, 8});
-  for (DType dtype : {i8, u8, i4, u4, f8e4m3}) {
+  for (DType dtype : {i8, u8, i4, u4, i2, u2, f8e4m3}) {
     Small net;
     Tensor before = net.forward(x);
     auto names = nn::quantize_(net, {.dtype = dtype, .group = 8});
     EXPECT_EQ(names, (std::vector<std::string>{"first", "second"}));
     Tensor after = net.forward(x);
     const double size = max(abs(before)).item<double>();
-    EXPECT_LE(Difference(before, after), size * (InfoOf(dtype).bits == 8 ? 0.05 : 0.25))
-        << NameOf(dtype);
+    EXPECT_LE(Difference(before, after), size * Bound(dtype)) << NameOf(dtype);
     EXPECT_EQ(net.get_tensor("first.weight").dtype(), dtype);
   }
 }

@@ -107,6 +107,30 @@ TEST_P(OnDevice, MatmulsAreThoseOfDenseMatrices) {
   }
 }
 
+TEST_P(OnDevice, ProductsOfTwoSparseMatricesAreSparse) {
+  Tensor a = Holes({6, 9}, f64, device()), b = transpose(Holes({7, 9}, f64, device()), 0, 1);
+  SparseTensor left = to_sparse(a), right = to_sparse(b);
+  SparseTensor twice = sparse::add(left, left), shuffled = right.t().coalesce().t();
+  for (const SparseTensor& s : {left, left.to_sparse_csr()}) {
+    for (const SparseTensor& t : {right, right.to_sparse_csr(), shuffled}) {
+      SparseTensor product = sparse::mm(s, t);
+      EXPECT_EQ(product.layout(), s.layout());
+      EXPECT_EQ(product.sizes(), (Dims{6, 7}));
+      EXPECT_TRUE(Close(product.to_dense(), matmul(a, b))) << s.summary() << t.summary();
+    }
+  }
+  SparseTensor product = sparse::mm(twice, right);  // elements of equal indices
+  EXPECT_TRUE(product.is_coalesced());
+  EXPECT_TRUE(Close(product.to_dense(), matmul(a, b) * 2));
+  EXPECT_LE(product.nnz(), 42);
+  TensorsFn products = [&](const std::vector<Tensor>& in) -> std::vector<Tensor> {
+    return {sparse::mm(left.with_values(in[0]), right.with_values(in[1])).values()};
+  };
+  std::vector<Tensor> in = {left.values(), right.values()};
+  EXPECT_EQ(testing::Gradcheck(products, in), "");
+  EXPECT_EQ(testing::Gradgradcheck(products, in), "");
+}
+
 TEST_P(OnDevice, BatchesOfMatrices) {
   // Two matrices of 3 x 4 with 4 elements each.
   Tensor crow = tensor({{0, 2, 2, 4}, {0, 1, 3, 4}}, i32, device());
@@ -226,6 +250,13 @@ TEST_P(OnDevice, EmptyAndWithoutElements) {
   EXPECT_TRUE(Close(sparse::softmax(none, 1).to_dense(), zeros({3, 4}), 0));
   EXPECT_TRUE(Close(sparse::add(ones({3, 4}, f32, device()), none), ones({3, 4}), 0));
   EXPECT_EQ(sparse::mm(none, zeros({4, 0}, f32, device())).sizes(), (Dims{3, 0}));
+  EXPECT_EQ(sparse::mm(none, to_sparse(ones({4, 2}, f32, device()))).nnz(), 0);
+  SparseTensor first = sparse_coo_tensor(zeros({2, 1}, i64, device()), ones({1}, f32, device()),
+                                         Dims{3, 3});  // meets an empty row
+  SparseTensor last =
+      sparse_coo_tensor(full({2, 1}, 2, i64, device()), ones({1}, f32, device()), Dims{3, 3});
+  EXPECT_TRUE(Close(sparse::mm(first, last).to_dense(), zeros({3, 3}), 0));
+  EXPECT_TRUE(Close(sparse::mm(first.to_sparse_csr(), last).to_dense(), zeros({3, 3}), 0));
 }
 
 TEST_P(OnDevice, BadIndicesRaiseWithTheLine) {
@@ -266,6 +297,8 @@ TEST(Sparse, WrongArgumentsAreRefused) {
   EXPECT_ERROR(s.crow_indices(), ValueError, "crow_indices: needs CSR, got sparse_coo f32[2,3]");
   EXPECT_ERROR(sparse::mm(s, ones({2, 3})), ValueError, "need 3 == 2");
   EXPECT_ERROR(sparse::mm(s, ones({3, 2}, f64)), TypeError, "dtypes differ");
+  EXPECT_ERROR(sparse::mm(s, s), ValueError, "need 3 == 2");
+  EXPECT_ERROR(sparse::mm(s, s.t().to(f64)), TypeError, "dtypes differ");
   EXPECT_ERROR(sparse::sum(s, {0, 1}), ValueError, "the sum is dense");
   EXPECT_ERROR(s.with_values(ones({3})), ValueError, "with_values");
   EXPECT_ERROR(s.coalesce(-1), ValueError, "must not be negative");

@@ -41,7 +41,7 @@ std::string KeepsEveryDType(const Subject& subject) {
     const auto dtype = static_cast<DType>(i);
     for (Dims sizes : {Dims{}, Dims{5}, Dims{3, 4}, Dims{2, 0, 3}}) {
       if (IsPacked(dtype) && sizes.size() > 0)
-        sizes[sizes.size() - 1] *= 2;  // rows fill whole bytes
+        sizes[sizes.size() - 1] *= 8 / InfoOf(dtype).bits;  // rows fill whole bytes
       HostTensor host = OddBits(dtype, sizes);
       SHOWN(auto data = device.backend().MakeComputationDataFromTensor(host, host.shape(),
                                                                        device.backend_device());

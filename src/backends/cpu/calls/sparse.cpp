@@ -51,11 +51,16 @@ struct VectorOf {
       }                                                                                   \
       std::copy_n(sums, width, out);                                                      \
     }                                                                                     \
+    /* Four sums, which do not wait for each other. */                                    \
     TARGET static void SumOne(const T* x, const I* index, const T* values, int64_t count, \
                               T* out) {                                                   \
-      T sum = 0;                                                                          \
-      for (int64_t j = 0; j < count; ++j) sum += values[j] * x[index[j]];                 \
-      *out = sum;                                                                         \
+      T sums[4] = {};                                                                     \
+      int64_t j = 0;                                                                      \
+      for (; j + 4 <= count; j += 4) {                                                    \
+        for (int64_t i = 0; i < 4; ++i) sums[i] += values[j + i] * x[index[j + i]];       \
+      }                                                                                   \
+      for (; j < count; ++j) sums[0] += values[j] * x[index[j]];                          \
+      *out = (sums[0] + sums[1]) + (sums[2] + sums[3]);                                   \
     }                                                                                     \
     /* out[i] = the sum over elements of values[j] * x[index[j]][i]. */                   \
     TARGET static void Sum(const T* x, int64_t width, const I* index, const T* values,    \
@@ -67,6 +72,14 @@ struct VectorOf {
       for (; i + kLanes <= width; i += kLanes)                                            \
         Block<1>(x + i, width, index, values, count, out + i);                            \
       if (i < width) Narrow(x + i, width, width - i, index, values, count, out + i);      \
+    }                                                                                     \
+    /* Rows of a CSR matrix, of which the first begins at crow[0]. */                     \
+    TARGET static void Matrix(const T* x, int64_t width, const I* crow, const I* col,     \
+                              const T* values, int64_t rows, T* out) {                    \
+      for (int64_t row = 0; row < rows; ++row) {                                          \
+        const int64_t first = crow[row], last = crow[row + 1];                            \
+        Sum(x, width, col + first, values + first, last - first, out + row * width);      \
+      }                                                                                   \
     }                                                                                     \
     TARGET static void Add(const T* x, T value, int64_t width, T* out) {                  \
       int64_t i = 0;                                                                      \
@@ -121,6 +134,7 @@ HAMMOCK_FOR_PROCESSORS(HAMMOCK_SPARSE_LINES)
 template <class T, class I>
 struct Lines {
   void (*sum)(const T*, int64_t, const I*, const T*, int64_t, T*);
+  void (*matrix)(const T*, int64_t, const I*, const I*, const T*, int64_t, T*);
   void (*add)(const T*, T, int64_t, T*);
   T (*dot)(const T*, const T*, int64_t);
   uint64_t (*highest)(const I*, int64_t);
@@ -129,7 +143,7 @@ struct Lines {
     static const Lines lines = [] {
       auto of = [](auto kind) {
         using Loops = typename decltype(kind)::template Of<T, I>;
-        return Lines{Loops::Sum, Loops::Add, Loops::Dot, Loops::Highest};
+        return Lines{Loops::Sum, Loops::Matrix, Loops::Add, Loops::Dot, Loops::Highest};
       };
       return HAMMOCK_VISIT_PROCESSOR(of);
     }();
@@ -178,15 +192,20 @@ class SparseCall : public Call {
  protected:
   template <class I>
   void CheckIndices(const I* indices, const char* what, int64_t extent) const {
-    Spread(batch_ * count_, sizeof(I), [&](int64_t begin, int64_t end) {
-      uint64_t highest = Lines<float, I>::Get().highest(indices + begin, end - begin);
-      if (begin == end || highest < static_cast<uint64_t>(extent)) return;
-      for (int64_t i = begin; i < end; ++i) {
-        if (indices[i] >= 0 && indices[i] < extent) continue;
-        FailNode(node_, ErrorCode::kIndexOutOfRange, "{} {} of element {} is not below {}", what,
-                 indices[i], i % std::max<int64_t>(count_, 1), extent);
-      }
-    });
+    Spread(batch_ * count_, sizeof(I),
+           [&](int64_t begin, int64_t end) { CheckIndices(indices, begin, end, what, extent); });
+  }
+  /// Those from `begin` to `end`.
+  template <class I>
+  void CheckIndices(const I* indices, int64_t begin, int64_t end, const char* what,
+                    int64_t extent) const {
+    uint64_t highest = Lines<float, I>::Get().highest(indices + begin, end - begin);
+    if (begin == end || highest < static_cast<uint64_t>(extent)) return;
+    for (int64_t i = begin; i < end; ++i) {
+      if (indices[i] >= 0 && indices[i] < extent) continue;
+      FailNode(node_, ErrorCode::kIndexOutOfRange, "{} {} of element {} is not below {}", what,
+               indices[i], i % std::max<int64_t>(count_, 1), extent);
+    }
   }
 
   const GraphNode& node_;
@@ -219,20 +238,30 @@ class CsrMatmulCall : public SparseMatmulCall<CsrMatmulCall> {
     const I *crow = reinterpret_cast<const I*>(in[0]), *col = reinterpret_cast<const I*>(in[1]);
     const T *values = reinterpret_cast<const T*>(in[2]), *x = reinterpret_cast<const T*>(in[3]);
     for (int64_t b = 0; b < batch_; ++b) CheckRows(crow + b * (rows_ + 1));
-    CheckIndices(col, "column", depth_);
     const Lines<T, I>& lines = Lines<T, I>::Get();
     const int64_t work = (count_ / std::max<int64_t>(rows_, 1) + 1) * (width_ + 2) * sizeof(T);
     Spread(batch_ * rows_, work, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) {
-        const int64_t b = i / rows_, row = i % rows_;
-        const int64_t first = crow[b * (rows_ + 1) + row], last = crow[b * (rows_ + 1) + row + 1];
-        lines.sum(x + b * depth_ * width_, width_, col + b * count_ + first,
-                  values + b * count_ + first, last - first, out + i * width_);
+      while (begin < end) {
+        const int64_t b = begin / rows_, row = begin % rows_;
+        const I* starts = crow + b * (rows_ + 1) + row;
+        const int64_t rows = RowsOfBlock(starts, std::min(end - begin, rows_ - row));
+        CheckIndices(col, b * count_ + starts[0], b * count_ + starts[rows], "column", depth_);
+        lines.matrix(x + b * depth_ * width_, width_, starts, col + b * count_, values + b * count_,
+                     rows, out + begin * width_);
+        begin += rows;
       }
     });
   }
 
  private:
+  /// So many rows that their indices, which are checked before they are used, stay in the cache.
+  template <class I>
+  static int64_t RowsOfBlock(const I* starts, int64_t most) {
+    constexpr int64_t kElements = 2048;
+    const I* end = std::upper_bound(starts + 1, starts + most, starts[0] + kElements);
+    return std::max<int64_t>(end - starts - 1, 1);
+  }
+
   template <class I>
   void CheckRows(const I* crow) const {
     bool good = crow[0] >= 0 && crow[rows_] <= count_;

@@ -404,13 +404,16 @@ HAMMOCK_BODY void Split(Planes<T> from, int64_t half, const T* roots, Planes<T> 
   const V* im = reinterpret_cast<const V*>(from.imag);
   V* out_re = reinterpret_cast<V*>(to.real);
   V* out_im = reinterpret_cast<V*>(to.imag);
-  for (int64_t k = 0; k <= half; ++k) {
-    const int64_t a = k == half ? 0 : k, b = k == 0 ? 0 : half - k;
-    const Complex<V> even = {(re[a] + re[b]) * T(0.5), (im[a] - im[b]) * T(0.5)};
-    const Complex<V> odd = {(im[a] + im[b]) * T(0.5), (re[b] - re[a]) * T(0.5)};
-    const Complex<V> z = even + Rotated(odd, roots + 2 * k);
-    out_re[k] = z.re;
-    out_im[k] = k == 0 || k == half ? V{} : z.im;
+  // E, O and the root at half - k are conjugates of those at k, the root's negated.
+  for (int64_t k = 0; 2 * k <= half; ++k) {
+    const int64_t b = k == 0 ? 0 : half - k;
+    const Complex<V> even = {(re[k] + re[b]) * T(0.5), (im[k] - im[b]) * T(0.5)};
+    const Complex<V> odd = {(im[k] + im[b]) * T(0.5), (re[b] - re[k]) * T(0.5)};
+    const Complex<V> turned = Rotated(odd, roots + 2 * k);
+    out_re[half - k] = even.re - turned.re;
+    out_im[half - k] = k == 0 ? V{} : turned.im - even.im;
+    out_re[k] = even.re + turned.re;
+    out_im[k] = k == 0 ? V{} : even.im + turned.im;
   }
 }
 
@@ -421,13 +424,17 @@ HAMMOCK_BODY void Join(Planes<T> from, int64_t half, const T* roots, Planes<T> t
   const V* im = reinterpret_cast<const V*>(from.imag);
   V* out_re = reinterpret_cast<V*>(to.real);
   V* out_im = reinterpret_cast<V*>(to.imag);
-  for (int64_t k = 0; k < half; ++k) {
+  for (int64_t k = 0; 2 * k <= half; ++k) {
     const int64_t b = half - k;
     // The first and the last are real, whatever they are in memory.
     const V a_im = k == 0 ? V{} : im[k], b_im = k == 0 ? V{} : im[b];
     const Complex<V> even = {re[k] + re[b], a_im - b_im};
     const T conjugate[] = {roots[2 * k], -roots[2 * k + 1]};
     const Complex<V> odd = Rotated(Complex<V>{re[k] - re[b], a_im + b_im}, conjugate);
+    if (k > 0) {
+      out_re[b] = even.re + odd.im;
+      out_im[b] = odd.re - even.im;
+    }
     out_re[k] = even.re - odd.im;
     out_im[k] = even.im + odd.re;
   }
