@@ -49,6 +49,7 @@ class Emitter {
         "  typedef {3} I;\n",
         name, arguments + guarded_, config_.block_threads(),
         config_.wide_index ? "long long" : "int");
+    signature += "  wait_for_earlier_kernels();\n";
     if (guarded_) signature += GuardText(arguments);
     return fmt::format("namespace {}_parts {{\n{}{}{}}}\n}}\n", name, scalars_.Functions(),
                        signature, text_);
