@@ -6,6 +6,8 @@
 /// --row takes those whose names contain TEXT. compare.py runs it beside the same models in
 /// PyTorch.
 
+#include <hammock/nn/quantize.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -164,9 +166,12 @@ Step TrainEncoder(bool compiled) {
       randn({kBatch, kLength, kWidth}), randint(0, kClasses, {kBatch}), kHalf ? bf16 : f32);
 }
 
-Step Decode(bool compiled, const LlamaSizes& sizes) {
+/// With all Linear layers quantised as `weights` says, if it does; all else is bf16.
+Step Decode(bool compiled, const LlamaSizes& sizes,
+            const std::optional<nn::QuantizeOptions>& weights = {}) {
   auto model = std::make_shared<Llama>(sizes);
   model->to(bf16);
+  if (weights) nn::quantize_(*model, *weights);
   auto body = [model](const Tensor& token, const Tensor& position) {
     NoGradGuard no_grad;
     return model->Next(token, position);
@@ -191,6 +196,10 @@ Step Decode(bool compiled, const LlamaSizes& sizes) {
   };
 }
 Step Decode1B(bool compiled) { return Decode(compiled, {}); }
+Step Decode1BInt8(bool compiled) { return Decode(compiled, {}, nn::QuantizeOptions{.dtype = i8}); }
+Step Decode1BInt4(bool compiled) {
+  return Decode(compiled, {}, nn::QuantizeOptions{.dtype = i4, .group = 64});
+}
 Step Decode100M(bool compiled) { return Decode(compiled, kLlama100M); }
 
 // ---- Single layers and ops
@@ -254,6 +263,8 @@ const Row kRows[] = {
     {"ResNet-50 training, 64 x 224, bf16", "cuda", false, TrainResNet<Depth::k50, 64, true>},
     {"Llama-style 100M training, 32 x 256, bf16", "cuda", false, TrainLlama},
     {"Llama-style 1B decoding, bf16", "cuda", true, Decode1B},
+    {"Llama-style 1B decoding, i8 weights", "cuda", true, Decode1BInt8},
+    {"Llama-style 1B decoding, i4 weights", "cuda", true, Decode1BInt4},
     {"ResNet-18 training, 4 x 224, f32", "cpu", false, TrainResNet<Depth::k18, 4, false>},
     {"ResNet-18 training, 4 x 224, bf16", "cpu", false, TrainResNet<Depth::k18, 4, true>},
     {"ResNet-18 inference, 4 x 224, f32", "cpu", false, InferResNet18<4, false>},

@@ -310,7 +310,12 @@ constexpr Sample kSamples[] = {
       %7 = input : i8[8,4]
       %8 = cast %7 {dtype=i32} : i32[8,4]
       %9 = dot_general %6, %8 {a_contract=[1], b_contract=[0], a_batch=[], b_batch=[]} : i32[3,4]
-      return %4, %9)"},
+      %10 = input : u8[32,64]
+      %11 = cast %10 {dtype=i32} : i32[32,64]
+      %12 = input : i8[64,32]
+      %13 = cast %12 {dtype=i32} : i32[64,32]
+      %14 = dot_general %11, %13 {a_contract=[1], b_contract=[0], a_batch=[], b_batch=[]} : i32[32,32]
+      return %4, %9, %14)"},
     {"collectives of one kind", R"(
       %0 = input : f32[2]
       %1 = input : f32[3]

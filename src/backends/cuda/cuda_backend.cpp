@@ -261,7 +261,7 @@ class Backend : public lazy::BackendImplInterface, public lazy::DeviceExchange {
   lazy::Capability QueryCapability(const Graph& graph, NodeId node,
                                    const BackendDevice& device) const override {
     if (ExpandsAttention(graph, graph[node]) || RunsInChunks(graph, graph[node])) return {};
-    if (graph[node].op->IsComposite() && !RunsWhole(graph[node].op))
+    if (graph[node].op->IsComposite() && !RunsWhole(graph, graph[node]))
       return {lazy::Capability::Verdict::kExpand, ""};
     std::string why_not = WhyNot(graph, node, StateOf(device).machine.get());
     if (why_not.empty()) return {};

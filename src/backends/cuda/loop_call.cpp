@@ -141,7 +141,8 @@ std::string WhyNoLoop(const Graph&, const GraphNode& node) {
   const Graph& body = node.attr("body").graph();
   for (NodeId id : body.ids()) {
     const OpDef* op = body[id].op;
-    if (op->IsComposite() && !RunsWhole(op)) return "its body has " + std::string(op->name());
+    if (op->IsComposite() && !RunsWhole(body, body[id]))
+      return "its body has " + std::string(op->name());
     std::string why_not = WhyNot(body, id);
     if (!why_not.empty()) return "its body has " + std::string(op->name()) + ": " + why_not;
   }

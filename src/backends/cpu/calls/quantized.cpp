@@ -2,24 +2,12 @@
 
 #include <optional>
 
+#include "backends/common/quantized_groups.h"
 #include "backends/cpu/matmul/quantized_rows.h"
 #include "ops/nn/quantize.h"
 
 namespace hammock::cpu {
 namespace {
-
-/// How many elements of a row share a scale, and the step of scales from row to row; nullopt where
-/// rows share scales in another way.
-struct Groups {
-  int64_t size, stride;
-};
-std::optional<Groups> GroupsOf(const Shape& scale, int64_t n, int64_t k) {
-  if (scale.numel() == 1) return Groups{k, 0};
-  const int64_t columns = scale.sizes().back();
-  if (scale.rank() == 1) return Groups{k / columns, 0};
-  if (scale.size(0) != n && scale.size(0) != 1) return std::nullopt;
-  return Groups{k / columns, scale.size(0) == 1 ? 0 : columns};
-}
 
 std::optional<QuantizedRowsSpec> SpecOf(const Graph& graph, const GraphNode& node) {
   const Shape &x = graph.TypeOf(node.inputs[0]), &weight = graph.TypeOf(node.inputs[1]);

@@ -32,6 +32,7 @@ std::span<const CallEntry> IndexCalls();
 std::span<const CallEntry> LoopCalls();
 std::span<const CallEntry> OrderCalls();
 std::span<const CallEntry> MatMulCalls();
+std::span<const CallEntry> QuantizedCalls();
 std::span<const CallEntry> ScanCalls();
 std::span<const CallEntry> ScatterCalls();
 std::span<const CallEntry> WindowCalls();
@@ -40,6 +41,9 @@ template <class T>
 std::unique_ptr<Call> MakeNode(const Graph& graph, const GraphNode& node, const CallContext&) {
   return std::make_unique<T>(graph, node);
 }
+
+/// Whether a kernel reads the quantised weight of a linear layer as it is (quantized.cpp).
+bool RunsWholeQuantized(const Graph& graph, const GraphNode& node);
 
 /// A permute by tiles; null if that is not faster.
 std::unique_ptr<Call> MakeTranspose(const Graph& graph, const GraphNode& node);

@@ -7,15 +7,17 @@
 #include "backends/cuda/emit/cuda_text.h"
 #include "compiler/facts/fusion_facts.h"
 #include "ir/primitives.h"
+#include "ops/nn/quantize.h"
 #include "ops/primitives/collectives.h"
 
 namespace hammock::cuda {
 namespace {
 
 const CallEntry* FindEntry(const OpDef* op) {
-  for (auto family : {AttentionCalls(), CollectiveCalls(), ConvolutionCalls(), CopyCalls(),
-                      ElementCalls(), FftCalls(), IndexCalls(), LoopCalls(), OrderCalls(),
-                      MatMulCalls(), ScanCalls(), ScatterCalls(), WindowCalls()}) {
+  for (auto family :
+       {AttentionCalls(), CollectiveCalls(), ConvolutionCalls(), CopyCalls(), ElementCalls(),
+        FftCalls(), IndexCalls(), LoopCalls(), OrderCalls(), MatMulCalls(), QuantizedCalls(),
+        ScanCalls(), ScatterCalls(), WindowCalls()}) {
     for (const CallEntry& entry : family) {
       if (entry.op == op) return &entry;
     }
@@ -60,16 +62,17 @@ std::unique_ptr<Call> MakeCall(const Graph& graph, NodeId id, const CallContext&
   return entry ? entry->make(graph, graph[id], context) : nullptr;
 }
 
-bool RunsWhole(const OpDef* op) {
+bool RunsWhole(const Graph& graph, const GraphNode& node) {
+  const OpDef* op = node.op;
   return op == &ops::kConvolutionWeightBackward || op == &ops::kMaxWindowBackward ||
-         op == &ops::kMergedCollective;
+         op == &ops::kMergedCollective || RunsWholeQuantized(graph, node);
 }
 
 std::string WhyNot(const Graph& graph, NodeId id, const Machine* machine) {
   const GraphNode& node = graph[id];
   if (machine && IsTransform(node.op)) return machine->WhyNoTransforms();
   for (GraphValue input : node.inputs) {
-    if (input.node && node.op != &ops::kBitcast &&
+    if (input.node && node.op != &ops::kBitcast && node.op != &ops::kQuantizedLinear &&
         InfoOf(graph.TypeOf(input).dtype()).bits % 8 != 0) {
       return "its operands have elements that are no bytes";
     }

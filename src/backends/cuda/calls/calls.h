@@ -76,7 +76,7 @@ struct CallContext {
 std::unique_ptr<Call> MakeCall(const Graph& graph, NodeId node, const CallContext& context);
 
 /// Whether a call runs this composite without its expansion.
-bool RunsWhole(const OpDef* op);
+bool RunsWhole(const Graph& graph, const GraphNode& node);
 
 /// Why a node of a lowered graph cannot be run; empty if it can. Without a machine, by one that has
 /// all libraries.

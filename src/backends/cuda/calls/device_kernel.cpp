@@ -19,7 +19,7 @@ KernelSource MakeSource(const DeviceKernel& kernel, const std::string& bounds,
       "using {0}_words = decltype(args_of({1}));\n"
       "static_assert(sizeof({0}_words) == {2}, \"host and device agree on the arguments\");\n"
       "extern \"C\" __global__ void __launch_bounds__({3}) {0}(const __grid_constant__ {0}_words "
-      "words) {{\n  {1}(words);\n}}\n}}\n",
+      "words) {{\n  wait_for_earlier_kernels();\n  {1}(words);\n}}\n}}\n",
       name, kernel.function, kernel.argument_bytes, bounds);
   return {name, text};
 }

@@ -66,8 +66,24 @@ struct OperandPlan {
   int64_t copy_bytes = 0;
 };
 
+void PlanCopy(OperandPlan& plan, const Shape& shape, std::initializer_list<const Dims*> order) {
+  Dims strides = ContiguousStrides(shape.sizes()), sizes;
+  Layout from;
+  for (const Dims* dims : order) {
+    for (int i = 0; i < dims->size(); ++i) {
+      int d = static_cast<int>((*dims)[i]);
+      sizes.push_back(shape.size(d));
+      from.strides.push_back(strides[d]);
+    }
+  }
+  plan.copy = std::make_unique<PreparedLaunch>(
+      CopyLaunch(shape.dtype(), sizes, from, ContiguousLayout(sizes)));
+  plan.copy_bytes = (shape.bytes() + 255) / 256 * 256;
+}
+
+/// `rows_only`: not transposed.
 OperandPlan PlanOperand(const Shape& shape, const Dims& batch_dims, const Dims& row_dims,
-                        const Dims& column_dims) {
+                        const Dims& column_dims, bool rows_only = false) {
   Merged batch = Merge(shape, batch_dims), rows = Merge(shape, row_dims),
          columns = Merge(shape, column_dims);
   OperandPlan plan;
@@ -78,24 +94,13 @@ OperandPlan PlanOperand(const Shape& shape, const Dims& batch_dims, const Dims& 
     plan.row = rows.size == 1 ? std::max<int64_t>(columns.size, 1) : rows.stride;
     return plan;
   }
-  if (even && (rows.size == 1 || rows.stride == 1) &&
+  if (even && !rows_only && (rows.size == 1 || rows.stride == 1) &&
       (columns.size == 1 || columns.stride >= rows.size)) {
     plan.transposed = true;
     plan.row = columns.size == 1 ? std::max<int64_t>(rows.size, 1) : columns.stride;
     return plan;
   }
-  Dims strides = ContiguousStrides(shape.sizes()), sizes;
-  Layout from;
-  for (const Dims* dims : {&batch_dims, &row_dims, &column_dims}) {
-    for (int i = 0; i < dims->size(); ++i) {
-      int d = static_cast<int>((*dims)[i]);
-      sizes.push_back(shape.size(d));
-      from.strides.push_back(strides[d]);
-    }
-  }
-  plan.copy = std::make_unique<PreparedLaunch>(
-      CopyLaunch(shape.dtype(), sizes, from, ContiguousLayout(sizes)));
-  plan.copy_bytes = (shape.bytes() + 255) / 256 * 256;
+  PlanCopy(plan, shape, {&batch_dims, &row_dims, &column_dims});
   plan.row = columns.size;
   plan.batch = rows.size * columns.size;
   return plan;
@@ -110,8 +115,12 @@ class DotCall : public Call {
          a_batch = node.attrs[2].ints(), b_batch = node.attrs[3].ints();
     Dims a_free = FreeDims(a.rank(), a_contract, a_batch);
     Dims b_free = FreeDims(b.rank(), b_contract, b_batch);
-    a_ = PlanOperand(a, a_batch, a_free, a_contract);
-    b_ = PlanOperand(b, b_batch, b_contract, b_free);
+    // Of bytes, both operands lie along the sum: so the matrix units read them.
+    const bool bytes = a.dtype() == DType::kI8;
+    a_ = PlanOperand(a, a_batch, a_free, a_contract, bytes);
+    b_ = bytes ? PlanOperand(b, b_batch, b_free, b_contract, bytes)
+               : PlanOperand(b, b_batch, b_contract, b_free);
+    b_.transposed = b_.transposed || bytes;
     MatMul& p = matmul_;
     p.dtype = a.dtype();
     p.out_dtype = node.type().dtype();
@@ -188,8 +197,9 @@ class DotCall : public Call {
   KernelSource WrittenSource() const {
     ScalarText scalars;
     const DType dtype = matmul_.dtype, out = matmul_.out_dtype;
-    bool narrow = dtype == DType::kF16 || dtype == DType::kBF16;
-    DType wide = narrow ? DType::kF32 : dtype;  // of the sum, which is rounded once
+    const bool narrow = dtype == DType::kF16 || dtype == DType::kBF16;
+    // Of the sum, which is rounded once.
+    const DType wide = narrow ? DType::kF32 : dtype == DType::kI8 ? DType::kI32 : dtype;
     std::string sum = "sum";
     if (matmul_.bias) {
       sum = scalars.Scalar(ScalarFn::kAdd, wide, {sum, scalars.FromMemory("bias[column]", out)});
@@ -200,7 +210,7 @@ class DotCall : public Call {
     TypeText kind("Kind");
     kind.Type("Element", MemoryType(dtype))
         .Type("Out", MemoryType(out))
-        .Type("Value", ValueType(dtype))
+        .Type("Value", ValueType(wide))
         .Function("Value value(Element x)", scalars.FromMemory("x", dtype))
         .Function("Value add_product(Value sum, Value x, Value y)",
                   scalars.Scalar(ScalarFn::kAdd, wide,

@@ -55,6 +55,18 @@ __device__ inline unsigned short to_bf16(float x) {
 }
 #endif
 
+// Note [Early launches]
+// With cuda.early_launches, blocks of a kernel may be launched while the kernels before it end
+// (programmatic dependent launches, from compute capability 9.0 on). So each kernel begins by waiting until these have ended
+// and what they wrote is visible; then the next one may be launched in the same way. Every thread
+// waits, therefore a kernel that has ended is behind all that are before it.
+__device__ inline void wait_for_earlier_kernels() {
+#if HAMMOCK_PTX && defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
 // Numbers that no long long holds, and NaN, become its smallest value.
 __device__ inline long long to_i64(double x) {
   bool in_range = x >= -0x1p63 && x < 0x1p63;

@@ -34,8 +34,15 @@ struct Heuristic {
 };
 
 // Numbers of the library's interface.
-enum ComputeType { kCompute32F = 68, kComputeTf32 = 77, kCompute64F = 70 };
-enum DataType { kReal32F = 0, kReal64F = 1, kReal16F = 2, kReal16BF = 14 };
+enum ComputeType { kCompute32F = 68, kComputeTf32 = 77, kCompute64F = 70, kCompute32I = 72 };
+enum DataType {
+  kReal32F = 0,
+  kReal64F = 1,
+  kReal16F = 2,
+  kReal8I = 3,
+  kReal32I = 10,
+  kReal16BF = 14
+};
 enum MatMulAttribute { kTransA = 3, kTransB = 4, kEpilogue = 7, kBiasPointer = 8 };
 enum Epilogue : int32_t { kReluEpilogue = 2, kBiasEpilogue = 4 };
 enum LayoutAttribute { kBatchCount = 5, kBatchOffset = 6 };
@@ -104,6 +111,10 @@ void Check(int status, const char* what) {
 
 std::optional<DataType> TypeOf(DType dtype) {
   switch (dtype) {
+    case DType::kI8:
+      return kReal8I;
+    case DType::kI32:
+      return kReal32I;
     case DType::kF16:
       return kReal16F;
     case DType::kBF16:
@@ -115,6 +126,21 @@ std::optional<DataType> TypeOf(DType dtype) {
     default:
       return std::nullopt;
   }
+}
+
+/// 0 and 1 as the library takes them, and the unit that multiplies.
+struct Arithmetic {
+  const void *zero, *one;
+  ComputeType compute;
+  DataType scalar;
+};
+Arithmetic ArithmeticOf(DataType type, bool tf32) {
+  static constexpr double kF64[] = {0, 1};
+  static constexpr float kF32[] = {0, 1};
+  static constexpr int32_t kI32[] = {0, 1};
+  if (type == kReal64F) return {&kF64[0], &kF64[1], kCompute64F, kReal64F};
+  if (type == kReal8I) return {&kI32[0], &kI32[1], kCompute32I, kReal32I};
+  return {&kF32[0], &kF32[1], tf32 && type == kReal32F ? kComputeTf32 : kCompute32F, kReal32F};
 }
 
 /// The matmul of rounded sizes that `p` shares its algorithm with. Extents of contiguous dims are
@@ -136,10 +162,9 @@ class BlasMatMul : public PreparedOp {
  public:
   /// `algorithm` is a candidate, or null.
   BlasMatMul(Handle handle, const MatMul& p, DataType type, bool tf32, const Algorithm* algorithm)
-      : is_f64(type == kReal64F) {
+      : arithmetic(ArithmeticOf(type, tf32)) {
     const Functions& f = TheFunctions();
-    int compute = is_f64 ? kCompute64F : tf32 && type == kReal32F ? kComputeTf32 : kCompute32F;
-    Check(f.matmul_create(&matmul, compute, is_f64 ? kReal64F : kReal32F), "a description");
+    Check(f.matmul_create(&matmul, arithmetic.compute, arithmetic.scalar), "a description");
     int32_t first = p.b_transposed, second = p.a_transposed;
     Check(f.matmul_set(matmul, kTransA, &first, sizeof first), "an attribute");
     Check(f.matmul_set(matmul, kTransB, &second, sizeof second), "an attribute");
@@ -168,7 +193,7 @@ class BlasMatMul : public PreparedOp {
     return chosen.workspace == 0 ? 0 : static_cast<int64_t>(chosen.workspace) + 256;
   }
 
-  const bool is_f64;
+  const Arithmetic arithmetic;
   bool has_bias = false;
   bool found = false;
   std::mutex mutex;  // of the bias, which the description holds
@@ -282,7 +307,7 @@ std::shared_ptr<const Blas::Choice> Blas::ChoiceFor(const MatMul& matmul, bool t
 
 std::shared_ptr<PreparedOp> Blas::Prepare(const MatMul& matmul, bool tf32) {
   std::optional<DataType> type = TypeOf(matmul.dtype);
-  if (!handle_ || !type) return nullptr;
+  if (!handle_ || !type || type == kReal32I) return nullptr;
   {
     std::lock_guard lock(mutex_);
     auto known = prepared_.find({matmul, tf32});
@@ -310,14 +335,11 @@ void Blas::Multiply(const PreparedOp& prepared, Address a, Address b, Address bi
   if (p.has_bias) {
     Check(TheFunctions().matmul_set(p.matmul, kBiasPointer, &bias, sizeof bias), "a bias");
   }
-  const double one64 = 1, zero64 = 0;
-  const float one32 = 1, zero32 = 0;
   auto pointer = [](Address address) { return reinterpret_cast<void*>(address); };
   Address workspace = (scratch + 255) / 256 * 256;
   Check(TheFunctions().multiply(
-            handle_, p.matmul, p.is_f64 ? static_cast<const void*>(&one64) : &one32, pointer(b),
-            p.a, pointer(a), p.b, p.is_f64 ? static_cast<const void*>(&zero64) : &zero32,
-            pointer(out), p.c, pointer(out), p.c, &p.chosen.algorithm,
+            handle_, p.matmul, p.arithmetic.one, pointer(b), p.a, pointer(a), p.b,
+            p.arithmetic.zero, pointer(out), p.c, pointer(out), p.c, &p.chosen.algorithm,
             p.chosen.workspace > 0 ? pointer(workspace) : nullptr, p.chosen.workspace, stream),
         "a matmul");
 }

@@ -9,6 +9,22 @@
 #include "base/never_destroyed.h"
 
 namespace hammock::cuda {
+
+struct CUlaunchAttribute {
+  int id;
+  int unused = 0;
+  union {
+    int value;
+    char bytes[64];
+  };
+};
+struct CUlaunchConfig {
+  unsigned grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes;
+  CUstream stream;
+  CUlaunchAttribute* attributes;
+  unsigned attribute_count;
+};
+
 namespace {
 
 struct Opened {
@@ -49,6 +65,7 @@ void FindAll(Library& library, Driver& d) {
   library.Find("cuModuleUnload", d.module_unload);
   library.Find("cuModuleGetFunction", d.module_function);
   library.Find("cuLaunchKernel", d.launch);
+  library.FindOptional("cuLaunchKernelEx", d.launch_as);
   library.Find("cuStreamBeginCapture_v2", d.capture_begin);
   library.Find("cuStreamEndCapture", d.capture_end);
   library.FindOptional("cuStreamGetCaptureInfo_v2", d.capture_info);
@@ -110,6 +127,15 @@ bool LosesTheCard(CUresult result) {
 }
 
 }  // namespace
+
+CUresult Driver::LaunchEarly(CUfunction function, unsigned grid_x, unsigned grid_y,
+                             unsigned block_x, unsigned block_y, CUstream stream,
+                             void** parameters) const {
+  constexpr int kProgrammaticSerialization = 6;
+  CUlaunchAttribute early = {.id = kProgrammaticSerialization, .value = 1};
+  const CUlaunchConfig config = {grid_x, grid_y, 1, block_x, block_y, 1, 0, stream, &early, 1};
+  return launch_as(&config, function, parameters, nullptr);
+}
 
 void Driver::Check(CUresult result, std::string_view what) const {
   if (result == kCudaSuccess) return;

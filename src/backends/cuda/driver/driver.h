@@ -36,6 +36,8 @@ struct CUkernelNode {
   void** extra;
 };
 
+struct CUlaunchConfig;
+
 struct Driver {
   CUresult (*init)(unsigned flags);
   CUresult (*driver_version)(int* version);
@@ -73,6 +75,8 @@ struct Driver {
   CUresult (*launch)(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
                      unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,
                      CUstream stream, void** parameters, void** extra);
+  CUresult (*launch_as)(const CUlaunchConfig* config, CUfunction function, void** parameters,
+                        void** extra);  ///< null in old drivers
   CUresult (*capture_begin)(CUstream stream, int mode);
   CUresult (*capture_end)(CUstream stream, CUgraph* graph);
   CUresult (*capture_info)(CUstream stream, int* status, uint64_t* id, CUgraph* graph,
@@ -90,6 +94,9 @@ struct Driver {
   CUresult (*error_name)(CUresult error, const char** name);
   CUresult (*error_string)(CUresult error, const char** text);
 
+  /// A launch of a kernel that waits for those before it, Note [Early launches].
+  CUresult LaunchEarly(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned block_x,
+                       unsigned block_y, CUstream stream, void** parameters) const;
   /// Throws DeviceError with `what` and the name of the error; MachineLost if the context is lost.
   void Check(CUresult result, std::string_view what) const;
 };

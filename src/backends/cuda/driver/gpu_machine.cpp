@@ -38,6 +38,13 @@ constinit config::Option<std::string> config::kMatmulPrecision({
 namespace hammock::cuda {
 namespace {
 
+constinit config::Option<bool> kEarlyLaunches({
+    .name = "cuda.early_launches",
+    .default_value = false,
+    .doc = "Launch kernels while those before them end; they wait on the GPU (compute capability "
+           "9.0 and above).",
+});
+
 constinit const metrics::DeclaredCounter kStreamWaits({
     .name = "cuda::StreamWaits",
     .doc = "Times that the stream of one thread waited for that of another.",
@@ -242,8 +249,11 @@ class GpuMachine : public Machine, public NcclHost {
     if (mine.compared) return mine.compared->CompareLaunch(function, grid, arguments);
     CUfunction code = static_cast<const GpuFunction&>(function).function;
     void* parameters[] = {const_cast<uint64_t*>(arguments.data())};
-    driver_.Check(driver_.launch(code, grid.x, grid.y, 1, grid.block_x, grid.block_y, 1, 0,
-                                 mine.stream, parameters, nullptr),
+    const bool early = driver_.launch_as && architecture_ >= 90 && config::Get<kEarlyLaunches>();
+    driver_.Check(early ? driver_.LaunchEarly(code, grid.x, grid.y, grid.block_x, grid.block_y,
+                                              mine.stream, parameters)
+                        : driver_.launch(code, grid.x, grid.y, 1, grid.block_x, grid.block_y, 1, 0,
+                                         mine.stream, parameters, nullptr),
                   "a launch");
     if (!mine.noted) return;
     std::vector<CUgraphNode> last;

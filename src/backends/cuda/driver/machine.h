@@ -79,7 +79,7 @@ struct Piece {
 /// out[batch, m, n] = a[batch, m, k] * b[batch, k, n], matrices with one contiguous dim each.
 struct MatMul {
   DType dtype = DType::kF32;      ///< of a and b
-  DType out_dtype = DType::kF32;  ///< dtype, or f32 for f16 and bf16
+  DType out_dtype = DType::kF32;  ///< dtype, or f32 for f16 and bf16, i32 for i8
   int64_t batch = 1;
   int64_t m = 0, n = 0, k = 0;
   bool a_transposed = false;                        ///< a is stored as [k, m]

@@ -49,6 +49,7 @@ class Emitter {
         "  typedef {3} I;\n",
         name, arguments + guarded_, config_.block_threads(),
         config_.wide_index ? "long long" : "int");
+    signature += "  wait_for_earlier_kernels();\n";
     if (guarded_) signature += GuardText(arguments);
     return fmt::format("namespace {}_parts {{\n{}{}{}}}\n}}\n", name, scalars_.Functions(),
                        signature, text_);
@@ -364,11 +365,17 @@ class Emitter {
     });
   }
 
+  /// Whether a load of a later stage can be one of this stage: it does not wait for the reduction.
+  bool IsAhead(const Instr& instr, int stage) const {
+    return config_.whole && instr.kind == Kind::kLoad && instr.level == Level::kElement &&
+           instr.stage > stage && !written_.contains(instr.access);
+  }
+
   /// Loads before, or stores after, the elements of a stage are computed.
   void Transfer(int stage, Kind kind) {
     std::vector<int> accesses;
     for (const Instr& instr : kernel_.instrs) {
-      if (instr.kind != kind || !IsElement(instr, stage)) continue;
+      if (instr.kind != kind || !(IsElement(instr, stage) || IsAhead(instr, stage))) continue;
       if (config_.whole && AccessOf(instr.access).kind == Access::Kind::kScratch) continue;
       if (kind == Kind::kLoad && config_.whole && held_.contains(instr.access)) continue;
       if (accesses_.IsShared(instr.access)) continue;
@@ -377,6 +384,7 @@ class Emitter {
       }
     }
     if (accesses.empty()) return;
+    if (kind == Kind::kLoad) held_.insert(accesses.begin(), accesses.end());
     Unroll();
     Begin(fmt::format("for (int s = 0; s < {}; ++s)", config_.slots));
     Line("const I at = {};", accesses_.SlotColumn());

@@ -218,7 +218,8 @@ std::string JointKernel::TextOf(const std::string& name, const std::vector<Kerne
   int parts = static_cast<int>(parts_.size());
   text += fmt::format(
       "struct {0}_words {{ unsigned long long w[{1}]; }};\n"
-      "extern \"C\" __global__ void __launch_bounds__({2}) {0}(const {0}_words words) {{\n{5}"
+      "extern \"C\" __global__ void __launch_bounds__({2}) {0}(const {0}_words words) {{\n"
+      "  wait_for_earlier_kernels();\n{5}"
       "  int part = 0;\n"
       "  #pragma unroll\n"
       "  for (int step = {3}; step > 0; step /= 2) {{\n"

@@ -278,8 +278,9 @@ class EmulatedMachine : public Machine, public NcclHost {
         if (p.out_dtype == p.dtype) {
           MultiplyOf(p, left, right, reinterpret_cast<const T*>(bias), reinterpret_cast<T*>(out));
         } else {
-          MultiplyOf(p, left, right, reinterpret_cast<const float*>(bias),
-                     reinterpret_cast<float*>(out));
+          using Wide = std::conditional_t<std::is_same_v<T, int8_t>, int32_t, float>;
+          MultiplyOf(p, left, right, reinterpret_cast<const Wide*>(bias),
+                     reinterpret_cast<Wide*>(out));
         }
       }
     });

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "backends/cuda/passes/attention_views.h"
+#include "backends/cuda/passes/byte_matmuls.h"
 #include "backends/cuda/passes/chunk_attention.h"
 #include "backends/cuda/passes/computes_channels_last.h"
 #include "backends/cuda/passes/copies_to_where.h"
@@ -28,6 +29,10 @@ constinit const metrics::DeclaredCounter kSchedulesMade({
     .doc = "Schedules that were made of graphs, also of bodies of loops.",
 });
 
+bool GainsByNarrowOperands(const Graph& graph, const GraphNode& matmul) {
+  return IsFloat(matmul.type().dtype()) || MultipliesBytes(graph, matmul);
+}
+
 }  // namespace
 
 std::vector<Pass> CudaPasses() {
@@ -41,7 +46,9 @@ std::vector<Pass> CudaPasses() {
       {"vector_matmuls", VectorMatMuls},
       {"arg_reductions", ArgReductions},
       {"split_reductions", SplitReductions},
-      {"narrow_matmuls", [](Graph g) { return NarrowMatMuls(std::move(g)); }},
+      {"narrow_matmuls",
+       [](Graph g) { return NarrowMatMuls(std::move(g), GainsByNarrowOperands); }},
+      {"sign_byte_matmuls", SignByteMatMuls},
       {"remove_dead", RemoveDead},
       {"round_matmuls", RoundMatMuls},
       {"remove_dead", RemoveDead},

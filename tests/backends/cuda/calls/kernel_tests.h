@@ -37,7 +37,11 @@ inline void ExpectCompiledByNvrtc(const std::vector<std::unique_ptr<Program>>& p
   if (!WhyNoNvrtc().empty()) return;
   std::map<std::string, std::string> texts;
   for (const auto& program : programs) {
-    for (const KernelSource& source : program->Sources()) texts[source.name] = source.text;
+    for (const KernelSource& source : program->Sources()) {
+      EXPECT_NE(source.text.find("  wait_for_earlier_kernels();"), std::string::npos)
+          << source.text;  // Note [Early launches]
+      texts[source.name] = source.text;
+    }
   }
   std::string module = Prelude();
   for (const auto& [name, text] : texts) module += text;

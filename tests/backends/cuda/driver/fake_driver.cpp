@@ -31,7 +31,7 @@ constexpr int kRefused = 900;
 constexpr size_t kPageable = 1 << 16;  // bytes that a driver takes before it returns
 
 FakeKernels kernels;
-std::atomic<int64_t> stream_count, waits, launches, graph_launches, misuses;
+std::atomic<int64_t> stream_count, waits, launches, graph_launches, misuses, early_launches;
 int primary_context;
 thread_local void* current_context = nullptr;
 
@@ -184,7 +184,8 @@ std::vector<Stream*>& Streams() {
 
 struct Function {
   void (*code)(const uint64_t*) = nullptr;
-  size_t bytes = 0;  // of its argument
+  size_t bytes = 0;    // of its argument
+  bool waits = false;  // for the kernels before it
 };
 /// Has one function.
 struct Module {
@@ -212,6 +213,7 @@ bool CompileKernel(const std::string& text, Function& function) {
                       : nullptr;
   std::filesystem::remove_all(folder);
   if (!library) return false;
+  function.waits = text.find("  wait_for_earlier_kernels();", end) != std::string::npos;
   reinterpret_cast<void (*)(void*)>(dlsym(library, "set_emulated"))(kernels.thread);
   function.code = reinterpret_cast<void (*)(const uint64_t*)>(dlsym(library, "run"));
   function.bytes = reinterpret_cast<unsigned long (*)()>(dlsym(library, "size"))();
@@ -247,7 +249,7 @@ using namespace hammock::cuda;
 
 DRIVER void set_fake_kernels(const FakeKernels& given) { kernels = given; }
 DRIVER FakeCounts get_fake_counts() {
-  return {stream_count, waits, launches, graph_launches, misuses};
+  return {stream_count, waits, launches, graph_launches, misuses, early_launches};
 }
 
 // ---- Devices
@@ -274,7 +276,7 @@ DRIVER int cuDeviceTotalMem_v2(size_t* bytes, int) {
   return 0;
 }
 DRIVER int cuDeviceGetAttribute(int* value, int attribute, int) {
-  *value = attribute == 75 ? 8 : 0;  // compute capability
+  *value = attribute == 75 ? 10 : 0;  // compute capability
   return 0;
 }
 DRIVER int cuDevicePrimaryCtxRetain(void** context, int) {
@@ -429,6 +431,27 @@ DRIVER int cuLaunchKernel(Function* function, unsigned grid_x, unsigned grid_y, 
     kernels.run_blocks(grid_x, grid_y, block_x, block_y, true,
                        [&] { function->code(arguments.data()); });
   });
+}
+
+struct LaunchAttribute {
+  int id, unused, value, rest[15];
+};
+struct LaunchConfig {
+  unsigned grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes;
+  Stream* stream;
+  LaunchAttribute* attributes;
+  unsigned attribute_count;
+};
+/// Kernels that do not wait for earlier ones must not be launched early.
+DRIVER int cuLaunchKernelEx(const LaunchConfig* config, Function* function, void** parameters,
+                            void** extra) {
+  const bool early = config->attribute_count == 1 && config->attributes[0].id == 6 &&
+                     config->attributes[0].value == 1;
+  if (!early || !function->waits) return Refuse("a launch with these attributes");
+  ++early_launches;
+  return cuLaunchKernel(function, config->grid_x, config->grid_y, config->grid_z, config->block_x,
+                        config->block_y, config->block_z, config->shared_bytes, config->stream,
+                        parameters, extra);
 }
 
 // ---- Graphs

@@ -22,6 +22,7 @@ struct FakeCounts {
   int64_t launches = 0;
   int64_t graph_launches = 0;
   int64_t misuses = 0;  ///< calls that a driver refuses, or that it would not survive
+  int64_t early_launches = 0;
 };
 
 // Names of functions in the library.

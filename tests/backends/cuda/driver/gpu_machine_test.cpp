@@ -11,6 +11,7 @@
 #include "backends/cuda/emulated.h"
 #include "backends/cuda/emulation/fibres.h"
 #include "backends/cuda/random_steps.h"
+#include "hammock/config.h"
 #include "hammock/direct_call.h"
 #include "hammock/lazy/device_exchange.h"
 
@@ -46,6 +47,15 @@ TEST_F(GpuMachine, OneThreadHasAStreamForWorkOneForUploadsAndOneForReads) {
   EXPECT_EQ(counts_().streams, 3);
   EXPECT_EQ(counts_().waits, 2) << "work for the upload, and the read for its value";
   EXPECT_GT(counts_().graph_launches, 0);
+}
+
+TEST_F(GpuMachine, KernelsAreLaunchedEarlyIfThatIsAsked) {
+  EXPECT_EQ(counts_().early_launches, 0);
+  config::Override early("cuda.early_launches", "true");
+  Tensor x = tensor(Floats(500, 15), {500}, f32, device_);
+  for (int i = 0; i < 6; ++i) step([&] { x.sub_(2); });
+  EXPECT_EQ(x.to_vector<float>(), Floats(500, 3));
+  EXPECT_GT(counts_().early_launches, 0);
 }
 
 TEST_F(GpuMachine, ValuesGoFromThreadToThread) {

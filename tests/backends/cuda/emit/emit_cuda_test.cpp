@@ -128,6 +128,23 @@ TEST(EmitCuda, SoftmaxIsOnePass) {
 }
 
 /// Where every iteration is full nothing asks for the end of the row.
+/// A norm's weight: no thread waits for it after the barrier of the reduction.
+TEST(EmitCuda, LoadsDoNotWaitForReductions) {
+  Emitted e = Emit(R"(
+    %0 = input : f32[4,2048]
+    %1 = input : f32[2048]
+    %2 = reduce_sum %0 {dims=[1], keepdim=true} : f32[4,1]
+    %3 = broadcast %2 {sizes=[4,2048]} : f32[4,2048]
+    %4 = mul %0, %3 : f32[4,2048]
+    %5 = broadcast %1 {sizes=[4,2048]} : f32[4,2048]
+    %6 = mul %4, %5 : f32[4,2048]
+    return %6)");
+  const std::string load = "load_some<4>(p1 + at, count, m1 + s * 4);";
+  EXPECT_TRUE(Has(e.text, load));
+  EXPECT_LT(e.text.find(load), e.text.find("__syncthreads()")) << e.text;
+  EXPECT_EQ(e.text.find(load), e.text.rfind(load)) << e.text;
+}
+
 TEST(EmitCuda, EvenRowsHaveNoGuards) {
   auto sum = [](int columns) {
     return Emit(fmt::format(R"(

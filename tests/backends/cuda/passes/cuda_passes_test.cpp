@@ -37,6 +37,7 @@ TEST(CudaPasses, RunInThisOrder) {
             "arg_reductions\n"
             "split_reductions\n"
             "narrow_matmuls\n"
+            "sign_byte_matmuls\n"
             "remove_dead\n"
             "round_matmuls\n"
             "remove_dead\n"
