@@ -6,8 +6,8 @@
 #include "hammock/hammock.h"
 #include "hammock/jit/backend_interface.h"
 #include "hammock/jit/to_backend.h"
-#include "runtime/compile_step.h"
-#include "runtime/replay.h"
+#include "runtime/cache/compile_step.h"
+#include "runtime/step/replay.h"
 #include "trace/record.h"
 
 namespace hammock::jit {

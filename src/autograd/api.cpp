@@ -9,7 +9,7 @@
 #include "hammock/autograd.h"
 #include "hammock/op_builder.h"
 #include "hammock/ops.h"
-#include "runtime/budget.h"
+#include "runtime/step/budget.h"
 #include "trace/hooks.h"
 #include "trace/record.h"
 #include "trace/tensor_impl.h"

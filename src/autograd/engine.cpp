@@ -6,7 +6,7 @@
 #include "hammock/op_builder.h"
 #include "hammock/ops.h"
 #include "ir/primitives.h"
-#include "runtime/anomaly.h"
+#include "runtime/diagnose/anomaly.h"
 #include "trace/tensor_impl.h"
 
 namespace hammock {

@@ -10,11 +10,11 @@
 #include "ir/primitives.h"
 #include "jit/saved_computations.h"
 #include "module/module_access.h"
-#include "runtime/backend_calls.h"
-#include "runtime/compile_step.h"
-#include "runtime/executor.h"
-#include "runtime/replay.h"
-#include "runtime/saved_step.h"
+#include "runtime/cache/compile_step.h"
+#include "runtime/cache/saved_step.h"
+#include "runtime/devices/backend_calls.h"
+#include "runtime/step/executor.h"
+#include "runtime/step/replay.h"
 #include "trace/record.h"
 
 namespace hammock::jit {

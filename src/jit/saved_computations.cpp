@@ -8,7 +8,7 @@
 #include "base/record_bytes.h"
 #include "hammock/lazy/saved_computation.h"
 #include "hammock/metric.h"
-#include "runtime/backend_calls.h"
+#include "runtime/devices/backend_calls.h"
 
 namespace hammock::jit {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "hammock/module.h"
 #include "module/archive.h"
-#include "runtime/backend_registry.h"
+#include "runtime/devices/backend_registry.h"
 
 namespace hammock::jit {
 

@@ -14,7 +14,7 @@
 #include "hammock/state_dict.h"
 #include "module/module_access.h"
 #include "module/module_hooks.h"
-#include "runtime/budget.h"
+#include "runtime/step/budget.h"
 #include "trace/record.h"
 #include "trace/tensor_impl.h"
 

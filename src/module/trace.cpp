@@ -15,7 +15,7 @@
 #include "ir/primitives.h"
 #include "module/module_access.h"
 #include "ops/primitives/module_call.h"
-#include "runtime/trace_function.h"
+#include "runtime/functions/trace_function.h"
 #include "trace/record.h"
 #include "trace/stand_ins.h"
 #include "trace/tensor_impl.h"

@@ -12,7 +12,7 @@
 #include "hammock/sparse.h"
 #include "ops/nn/optimizer_updates.h"
 #include "optim/sparse_updates.h"
-#include "runtime/budget.h"
+#include "runtime/step/budget.h"
 #include "trace/apply.h"
 
 namespace hammock::optim {

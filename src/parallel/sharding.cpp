@@ -15,7 +15,7 @@
 #include "ops/kit/compose.h"
 #include "ops/random/draw.h"
 #include "parallel/sharding_rules.h"
-#include "runtime/trace_function.h"
+#include "runtime/functions/trace_function.h"
 #include "trace/after_op.h"
 #include "trace/record.h"
 #include "trace/rng.h"

@@ -14,7 +14,7 @@
 #include "plugins/handle_table.h"
 #include "plugins/plugin_host.h"
 #include "plugins/status.h"
-#include "runtime/forwarded_profile.h"
+#include "runtime/diagnose/forwarded_profile.h"
 
 namespace hammock::plugins {
 namespace {

@@ -1,6 +1,6 @@
 #pragma once
 /// The sum of the bytes of pending values that a thread's tensors hold, by which it knows when to
-/// look at free memory; see Note [Budgets] in runtime/budget.h.
+/// look at free memory; see Note [Budgets] in runtime/step/budget.h.
 
 #include "trace/tensor_impl.h"
 

@@ -17,7 +17,7 @@ struct CustomCall;
 class MapTrace;
 class Operands;
 
-// ---- src/runtime/trace_hooks.cpp: running what was recorded
+// ---- src/runtime/step/trace_hooks.cpp: running what was recorded
 
 /// Eager mode: computes `result` now. Otherwise a budget is used up: computes what the thread has
 /// pending.
@@ -33,12 +33,12 @@ void ComputeWritten(const Value& value);
 /// Hands the seed to every backend.
 void SeedBackends(uint64_t seed);
 
-// ---- src/runtime/budget.cpp
+// ---- src/runtime/step/budget.cpp
 
 /// Starts the budgets' counts anew: all that the thread recorded has been run.
 void ResetBudgets(ThreadContext& context);
 
-// ---- src/runtime/profile_points.cpp
+// ---- src/runtime/diagnose/profile_points.cpp
 
 /// An op was recorded while a profile wants to know how long that takes.
 [[gnu::cold]] void NoteOp(ThreadContext& context);

@@ -78,7 +78,7 @@ struct ThreadContext {
   uint32_t held_epoch = 1;  // grows when held_bytes begins anew
   int64_t most_nodes = -2;  // the options by which the limits were last set
   int64_t most_bytes = -2;
-  BudgetState* budget = nullptr;  // made when needed; src/runtime/budget.cpp
+  BudgetState* budget = nullptr;  // made when needed; src/runtime/step/budget.cpp
   int64_t counted_nodes = 0;      // of traced_nodes, by the counter TracedOps
   int64_t first_op_ns = 0;        // since the last count, where someone wants to know; 0: none
   int64_t last_op_ns = 0;

@@ -88,7 +88,7 @@ WriteUnitPtr CurrentUnit(ThreadContext& context);
 /// Whether the latest write to the target is the unit's.
 bool IsWrittenBy(const WriteTarget& target, const WriteUnitPtr& unit);
 
-// ---- The list of units, for src/runtime/settle_units.cpp
+// ---- The list of units, for src/runtime/step/settle_units.cpp
 
 struct WriteUnits {
   std::mutex mutex;

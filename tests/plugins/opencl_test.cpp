@@ -14,8 +14,8 @@
 #include "hammock/plugins.h"
 #include "ir/expect_error.h"
 #include "plugins/profile_kernels.h"
-#include "runtime/exit_run.h"
 #include "runtime/runtime.h"
+#include "runtime/step/exit_run.h"
 #include "support/tensor_matchers.h"
 
 namespace hammock {

@@ -17,8 +17,8 @@
 #include "plugins/hostile_plugin.h"
 #include "plugins/profile_kernels.h"
 #include "plugins/status.h"
-#include "runtime/exit_run.h"
 #include "runtime/runtime.h"
+#include "runtime/step/exit_run.h"
 
 namespace hammock {
 namespace {

@@ -1,5 +1,5 @@
-// Devices of runtime/write_units_test.cpp: an asynchronous backend of the tests, and a plug-in that
-// has a copy of the library of its own.
+// Devices of runtime/step/write_units_test.cpp: an asynchronous backend of the tests, and a plug-in
+// that has a copy of the library of its own.
 
 #include <gtest/gtest.h>
 

@@ -10,7 +10,7 @@
 #include "hammock/executor.h"
 #include "hammock/metrics.h"
 #include "hammock/ops.h"
-#include "runtime/closures.h"
+#include "runtime/step/closures.h"
 
 namespace hammock {
 namespace {

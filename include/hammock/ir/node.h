@@ -6,7 +6,7 @@
 /// Who may touch what: op, operands, attributes, types, hash and location never change after
 /// creation and may be read by any thread that holds a reference. Slots, operand release and walk
 /// marks belong to the executor and are guarded by its mutex (see Note [Graph mutex] in
-/// src/runtime/executor.h).
+/// src/runtime/step/executor.h).
 
 #include <atomic>
 #include <cstdint>

@@ -195,7 +195,7 @@ class SparseCall : public Call {
     Spread(batch_ * count_, sizeof(I),
            [&](int64_t begin, int64_t end) { CheckIndices(indices, begin, end, what, extent); });
   }
-  /// Those from `begin` to `end`.
+  /// Rows from `begin` to `end`.
   template <class I>
   void CheckIndices(const I* indices, int64_t begin, int64_t end, const char* what,
                     int64_t extent) const {
