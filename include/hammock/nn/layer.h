@@ -121,7 +121,7 @@ struct MadeEmpty {
 /// NotSupported for a type that has no boxed form.
 [[noreturn]] HAMMOCK_API void ThrowNotBoxed(const Module& module);
 
-/// What a method by name gave, without lists in lists. ValueError if these are not `parts` values.
+/// The values that a method by name gave, without lists in lists. ValueError unless `parts` many.
 HAMMOCK_API AnyList Flat(const Module& module, const Any& result, size_t parts);
 
 /// The next of the parts as `R`; the parts of a tuple in a tuple are listed with the others.
