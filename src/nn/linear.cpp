@@ -112,6 +112,29 @@ void detail::ThrowNotBoxed(const Module& module) {
                       module.class_name());
 }
 
+namespace {
+
+void AppendFlat(AnyList& flat, const Any& value) {
+  if (value.kind() != Any::Kind::kList && value.kind() != Any::Kind::kTuple) {
+    flat.push_back(value);
+    return;
+  }
+  for (const Any& part : value.ToList()) AppendFlat(flat, part);
+}
+
+}  // namespace
+
+AnyList detail::Flat(const Module& module, const Any& result, size_t parts) {
+  AnyList flat;
+  AppendFlat(flat, result);
+  if (flat.size() != parts) {
+    Throw(ErrorCode::kValue,
+          "{}: forward of the module that replaces a layer gives {} values, needs {}",
+          module.class_name(), flat.size(), parts);
+  }
+  return flat;
+}
+
 Dims Sizes::Expanded(int count, const char* what) const {
   if (dims_.size() == count) return dims_;
   if (dims_.size() != 1) {

@@ -20,6 +20,7 @@
 #include <tuple>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "hammock/caller_scope.h"
 #include "hammock/export.h"
@@ -79,19 +80,32 @@ struct OptionsOf<Impl> {
   using type = typename Impl::Options;
 };
 
-/// Types of arguments and results of a layer that a module of any class takes as `Any`.
+/// Whether a module of any class takes the type, alone or one by one, as `Any`.
 template <class T>
-concept Boxable = std::convertible_to<T, Tensor> || std::is_arithmetic_v<T> ||
-    std::same_as<T, std::optional<Tensor>>;
+inline constexpr bool kBoxable = std::convertible_to<T, Tensor> || std::is_arithmetic_v<T>;
+template <class T>
+inline constexpr bool kBoxable<std::optional<T>> = kBoxable<T>;
+template <class... T>
+inline constexpr bool kBoxable<std::tuple<T...>> = (kBoxable<T> && ...);
 
-template <Boxable T>
-Any Boxed(const T& value) {
-  if constexpr (std::same_as<T, std::optional<Tensor>>) {
-    return value ? Any(*value) : Any();
-  } else if constexpr (std::convertible_to<T, Tensor>) {
-    return Any(static_cast<const Tensor&>(value));
+/// How many arguments of a method by name it is: there a tuple is its parts.
+template <class T>
+inline constexpr int kParts = 1;
+template <class T>
+inline constexpr int kParts<std::optional<T>> = kParts<T>;
+template <class... T>
+inline constexpr int kParts<std::tuple<T...>> = (kParts<T> + ... + 0);
+
+template <class T>
+void BoxInto(std::vector<Any>& args, const T& value) {
+  if constexpr (std::convertible_to<T, Tensor>) {
+    args.emplace_back(static_cast<const Tensor&>(value));
+  } else if constexpr (std::is_arithmetic_v<T>) {
+    args.emplace_back(Scalar(value));
+  } else if constexpr (requires { value.has_value(); }) {
+    value ? BoxInto(args, *value) : args.resize(args.size() + kParts<T>);
   } else {
-    return Any(Scalar(value));
+    std::apply([&](const auto&... parts) { (BoxInto(args, parts), ...); }, value);
   }
 }
 
@@ -107,13 +121,17 @@ struct MadeEmpty {
 /// NotSupported for a type that has no boxed form.
 [[noreturn]] HAMMOCK_API void ThrowNotBoxed(const Module& module);
 
+/// The values that a method by name gave, without lists in lists. ValueError unless `parts` many.
+HAMMOCK_API AnyList Flat(const Module& module, const Any& result, size_t parts);
+
+/// The next of the parts as `R`; the parts of a tuple in a tuple are listed with the others.
 template <class R>
-R Unboxed(const Module& module, const Any& value) {
+R Unboxed(const Module& module, AnyList::const_iterator& next) {
   if constexpr (std::same_as<R, Tensor>) {
-    return value.ToTensor();
+    return (next++)->ToTensor();
   } else if constexpr (requires { std::tuple_size<R>::value; }) {
     return [&]<size_t... I>(std::index_sequence<I...>) {
-      return R{Unboxed<std::tuple_element_t<I, R>>(module, value.ToList().at(I))...};
+      return R{Unboxed<std::tuple_element_t<I, R>>(module, next)...};
     }
     (std::make_index_sequence<std::tuple_size_v<R>>());
   } else {
@@ -124,9 +142,13 @@ R Unboxed(const Module& module, const Any& value) {
 /// `forward` of the module that has taken a layer's place.
 template <class Result, class... Args>
 Result CallReplacement(Module& module, const Location& at, const Args&... args) {
-  if constexpr ((Boxable<Args> && ...)) {
-    Any result = module.run_method("forward", {Boxed(args)...}, {}, at);
-    return Unboxed<std::remove_cvref_t<Result>>(module, result);
+  if constexpr ((kBoxable<Args> && ...)) {
+    std::vector<Any> boxed;
+    (BoxInto(boxed, args), ...);
+    using R = std::remove_cvref_t<Result>;
+    const AnyList parts = Flat(module, module.run_method("forward", boxed, {}, at), kParts<R>);
+    AnyList::const_iterator next = parts.begin();
+    return Unboxed<R>(module, next);
   } else {
     ThrowNotBoxed(module);
   }
