@@ -12,7 +12,7 @@ namespace hammock {
 
 /// In order of preference: the first one is the default.
 std::vector<lazy::BackendImplInterface*> InTreeBackends();
-/// Those that open libraries of a vendor, for a tenth of a second and 160 MB.
+/// Backends that open libraries of a vendor, for a tenth of a second and 160 MB.
 std::vector<lazy::BackendImplInterface*> LateInTreeBackends();
 /// Backends of the library that do not work on this machine, with the reason.
 std::vector<lazy::AbsentBackend> AbsentInTreeBackends();

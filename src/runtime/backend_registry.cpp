@@ -190,8 +190,8 @@ void EnsureInTree() {
   if (OpenListedLibraries()) registry().complete = true;
 }
 
-/// Those too that open libraries of a vendor: programs that name no device of theirs, nor list all
-/// devices, do not pay for them.
+/// Backends that open libraries of a vendor are registered too: programs that name no device of
+/// theirs, nor list all devices, do not pay for them.
 void EnsureAll() {
   EnsureInTree();
   std::call_once(registry().late, [] {
