@@ -31,8 +31,12 @@ std::vector<lazy::BackendImplInterface*> InTreeBackends() {
   std::vector<lazy::BackendImplInterface*> backends = {CpuBackend(), ReferenceBackend()};
   if (!HasCompiler()) std::swap(backends[0], backends[1]);
   backends.push_back(NullBackend());
-  if (lazy::BackendImplInterface* cuda = CudaBackend()) backends.push_back(cuda);
   return backends;
+}
+
+std::vector<lazy::BackendImplInterface*> LateInTreeBackends() {
+  lazy::BackendImplInterface* cuda = CudaBackend();
+  return cuda ? std::vector{cuda} : std::vector<lazy::BackendImplInterface*>();
 }
 
 std::vector<lazy::AbsentBackend> AbsentInTreeBackends() {

@@ -12,6 +12,8 @@ namespace hammock {
 
 /// In order of preference: the first one is the default.
 std::vector<lazy::BackendImplInterface*> InTreeBackends();
+/// Backends that open libraries of a vendor, for a tenth of a second and 160 MB.
+std::vector<lazy::BackendImplInterface*> LateInTreeBackends();
 /// Backends of the library that do not work on this machine, with the reason.
 std::vector<lazy::AbsentBackend> AbsentInTreeBackends();
 /// Runs a graph of primitives on host tensors, for passes that fold.

@@ -38,7 +38,8 @@ constinit config::Option<std::string> kEmulate({
     .name = "cuda.emulate",
     .default_value = "",
     .doc = "C++ compiler by which the CUDA backend runs its kernels on the host, for tests; "
-           "`none`: nothing is computed; empty: on GPUs. Read when the first device is used.",
+           "`none`: nothing is computed; empty: on GPUs. Read when a CUDA device is first named, "
+           "or devices are listed.",
 });
 
 std::optional<std::string> CheckText(std::string_view value) {
@@ -77,7 +78,7 @@ constinit config::Option<int64_t> kVirtualDevices({
     .default_value = 0,
     .doc = "Devices that the CUDA backend shows, each with its own order of work and memory "
            "limit; GPUs are shared by several where there are fewer; 0: one for each GPU. Read "
-           "when the first device is used.",
+           "when a CUDA device is first named, or devices are listed.",
 });
 
 using lazy::BackendDevice;

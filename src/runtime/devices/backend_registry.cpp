@@ -11,6 +11,7 @@
 #include "base/load_libraries.h"
 #include "base/nearest.h"
 #include "base/never_destroyed.h"
+#include "base/process_exit.h"
 #include "base/throw.h"
 #include "distributed/group.h"
 #include "hammock/config.h"
@@ -42,7 +43,7 @@ struct Registry {
   std::array<std::atomic<DeviceEntry*>, kMaxDevices> devices{};
   std::atomic<size_t> device_count{0};
   std::atomic<uint16_t> default_device{kNoDevice};  // set by API
-  std::once_flag in_tree;
+  std::once_flag in_tree, late;
   std::atomic<bool> complete{false};  // in-tree backends and listed libraries are there
 };
 Registry& registry() {
@@ -189,6 +190,17 @@ void EnsureInTree() {
   if (OpenListedLibraries()) registry().complete = true;
 }
 
+/// Backends that open libraries of a vendor are registered too: programs that name no device of
+/// theirs, nor list all devices, do not pay for them.
+void EnsureAll() {
+  EnsureInTree();
+  std::call_once(registry().late, [] {
+    for (lazy::BackendImplInterface* backend : LateInTreeBackends())
+      Add(backend, lazy::kBackendAbiVersion);
+    process_exit::WatchThread();  // these libraries have exit handlers
+  });
+}
+
 std::vector<std::string> ActiveNames() {
   std::vector<std::string> names;
   for (DeviceEntry* entry : AllDevices()) names.push_back(entry->name());
@@ -210,8 +222,10 @@ DeviceId FindDevice(const std::string& text) {
     ordinal = std::stoll(digits);
   }
   std::vector<std::string> of_type;
+  auto is_of_type = [&](const DeviceEntry* entry) { return entry->type == type; };
+  if (std::ranges::none_of(AllDevices(), is_of_type)) EnsureAll();
   for (DeviceEntry* entry : AllDevices()) {
-    if (entry->type != type) continue;
+    if (!is_of_type(entry)) continue;
     if (!known_type && ordinal < 0) {
       ordinal = CallBackend(*entry, "GetDefaultDeviceOrdinal",
                             [](auto& backend) { return backend.GetDefaultDeviceOrdinal(); });
@@ -247,6 +261,7 @@ DeviceEntry& EntryOf(DeviceId id) {
   return *registry().devices[id].load();
 }
 
+// Of the backends that are registered by now: there are none of others yet.
 std::vector<DeviceEntry*> AllDevices() {
   EnsureInTree();
   std::vector<DeviceEntry*> all;
@@ -310,6 +325,7 @@ void distributed::ChooseDevice(int local_rank) {
 }
 
 std::vector<Device> Devices() {
+  EnsureAll();
   std::vector<Device> all;
   for (DeviceEntry* entry : AllDevices()) all.push_back(Device::FromId(entry->id));
   return all;
@@ -324,12 +340,11 @@ BackendRegistrar::BackendRegistrar(BackendImplInterface* backend, int abi_versio
 }
 
 void RegisterBackend(BackendImplInterface* backend, int abi_version) {
-  EnsureInTree();
+  EnsureAll();
   Add(backend, abi_version);
 }
 
 void UnregisterBackend(const std::string& name, bool force) {
-  EnsureInTree();
   BackendImplInterface* impl = getBackend(name);
   std::vector<DeviceEntry*> devices;
   for (DeviceEntry* entry : AllDevices()) {
@@ -359,7 +374,7 @@ bool hasBackend() {
 BackendImplInterface* getBackend() { return &Device().backend(); }
 
 BackendImplInterface* getBackend(const std::string& name) {
-  EnsureInTree();
+  EnsureAll();
   std::lock_guard lock(registry().mutex);
   std::vector<std::string> names;
   for (const Backend& backend : registry().backends) {
@@ -373,7 +388,7 @@ BackendImplInterface* getBackend(const std::string& name) {
 const IrBuilder* getIrBuilder() { return getBackend()->GetIrBuilder(); }
 
 std::vector<std::string> BackendNames() {
-  EnsureInTree();
+  EnsureAll();
   std::lock_guard lock(registry().mutex);
   std::vector<std::string> names;
   for (const Backend& backend : registry().backends) names.push_back(backend.name);

@@ -9,6 +9,7 @@
 #include "hammock/device.h"
 #include "hammock/metrics.h"
 #include "hammock/profile.h"
+#include "runtime/backend_registry.h"
 #include "trace/tensor_impl.h"
 
 namespace hammock {
@@ -47,8 +48,8 @@ ActivityTotals TotalsNow() {
   now.cache_hits = Count("CachedCompile") + Count("ReplayedGraphs");
   now.ops_traced = Count("TracedOps");
   AddBackends(now);
-  for (const Device& device : Devices()) {
-    now.peak_bytes = std::max(now.peak_bytes, GetMemoryInfo(device).peak);
+  for (const DeviceEntry* entry : AllDevices()) {
+    now.peak_bytes = std::max(now.peak_bytes, GetMemoryInfo(Device::FromId(entry->id)).peak);
   }
   now.tracing_seconds = Seconds("RecordTime");
   now.compiling_seconds = Seconds("LowerTime") + Seconds("CompileTime");

@@ -2,9 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstdlib>
+
 #include "base/log.h"
 #include "hammock/config.h"
 #include "hammock/op_builder.h"
+#include "runtime/backend_registry.h"
 #include "runtime/runtime.h"
 #include "support/host_backend.h"
 
@@ -69,6 +73,22 @@ TEST_F(Backends, DevicesAreTheDistinctOnesThatExist) {
   EXPECT_EQ(Device("distinct").ordinal(), 2);
   EXPECT_CODE(backend.SetDefaultDeviceOrdinal(3), ErrorCode::kBadOrdinal);
   EXPECT_CODE(lazy::getBackend("reference")->SetDefaultDeviceOrdinal(3), ErrorCode::kBadOrdinal);
+}
+
+/// Libraries of a GPU's vendor take long to open, and much memory.
+TEST(BackendsDeathTest, ThatOpenLibrariesAreThereOnceOneIsNamed) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");  // in a process that has opened nothing
+  auto run = [] {
+    config::Set("cuda.emulate", "g++");
+    auto is_there = [] {
+      return std::ranges::any_of(AllDevices(), [](auto* entry) { return entry->type == "cuda"; });
+    };
+    ones(Dims{2}).host();
+    const bool before = is_there();
+    Device("cuda");
+    std::exit(!before && is_there() ? 0 : 1);
+  };
+  EXPECT_EXIT(run(), ::testing::ExitedWithCode(0), "");
 }
 
 TEST_F(Backends, RegistrationIsChecked) {
