@@ -15,8 +15,9 @@ export PYTHONPATH="$base${SANITIZE:+/sanitized}/package" PYTHONDONTWRITEBYTECODE
   TOY_BACKEND="$build/tests/golden/libgolden_toy_backend.so" ONNX_SUITE="$build/tools/onnx_suite/hammock-onnx-suite"
 options=(-p no:cacheprovider)
 if [ -n "${SANITIZE:-}" ]; then
-  # The interpreter keeps what it has interned. It has no C++ of its own: exceptions are intercepted in libstdc++.
-  export LD_PRELOAD="$(g++ -print-file-name=libasan.so):$(g++ -print-file-name=libstdc++.so)" ASAN_OPTIONS=detect_leaks=0
+  # The interpreter keeps what it has interned. It has no C++ of its own: exceptions are intercepted in libstdc++. Memory that there
+  # is not is an error of Hammock's.
+  export LD_PRELOAD="$(g++ -print-file-name=libasan.so):$(g++ -print-file-name=libstdc++.so)" ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1
   options+=(-k "not type_checkers and not notebook and not leak_nothing and not Runtime")
 fi
 exec "$base/venv${EXTRA_PACKAGES:+-extra}/bin/python" -m pytest "${options[@]}" "${@:-tests/python}"

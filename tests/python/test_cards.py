@@ -201,3 +201,15 @@ def test_cupy(torch):
             del back
     del stream
     assert (hm.ones(1 << 20, device="cuda") + x).sum().item() > 0
+
+
+def test_jax():
+    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
+    jax = pytest.importorskip("jax")
+    if EMULATED or not HAS_CARD or jax.default_backend() != "gpu":
+        pytest.skip("needs a GPU")
+    for dtype in ("float32", "bfloat16"):
+        a = jax.numpy.arange(1000, dtype=dtype) * 2
+        x = hm.asarray(a)
+        assert str(x.device) == "cuda:0" and x.tolist() == a.tolist()
+        assert (jax.numpy.from_dlpack(x + 1) == a + 1).all()

@@ -422,7 +422,7 @@ def test_other_threads_run_during_a_wait(wait):
 
         def busy():
             x = hm.ones(700, 700)
-            for _ in range(20):
+            for _ in range(50):
                 x = x @ x / 700
             return x
 
