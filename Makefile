@@ -1,7 +1,7 @@
 # The commands people type. CMakePresets.json has the details; `make help` lists the targets.
 JOBS ?= $(shell nproc)
 
-.PHONY: help demo test bench python python_asan python_torch wheel array-api opencl torch asan asan_parts tsan faults soak minimal aarch64 format build deps
+.PHONY: help demo test bench python python_asan python_torch wheel array-api opencl torch torch_suites asan asan_parts tsan faults soak minimal aarch64 format build deps
 .NOTPARALLEL:
 
 help:  ## list the targets
@@ -40,6 +40,10 @@ opencl: build  ## judge the OpenCL plug-in: conform, the whole golden suites, tr
 
 torch: build  ## build bridge/torch for PyTorch 2 from PyPI (an environment of 5 GB), run its tests
 	@scripts/torch_bridge.sh build --pypi
+
+torch_suites: build  ## run PyTorch's own tests of lazy tensors and delegates on Hammock, with Debian's PyTorch 1.13 where it is installed and with 2 from PyPI
+	@scripts/torch_suites.sh build || [ $$? -eq 77 ]
+	@scripts/torch_suites.sh build --pypi
 
 asan:  ## run all tests with the address and undefined-behaviour sanitizers
 	$(call check,asan)

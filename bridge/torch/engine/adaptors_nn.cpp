@@ -145,6 +145,40 @@ Any ResizeVec(Call c, const char* op, bool corners) {
   return CallOp(op, args);
 }
 
+/// self, kernel_size, output_size, random_samples -> (result, indices)
+Any FractionalMaxPool(Call c, const char* op) {
+  return CallOp(op, {c[0], c[1], c[2]}, {{"_random_samples", c[3]}});
+}
+
+// ---- Cells of recurrent layers, which PyTorch has as one op on devices other than the CPU
+
+/// input_gates, hidden_gates, cx, input_bias, hidden_bias -> (hy, cy, gates)
+Any LstmCell(Call c) {
+  Tensor gates = c.tensor(0) + c.tensor(1);
+  if (!c.none(3)) gates = gates + c.tensor(3) + c.tensor(4);
+  std::vector<Tensor> parts = hammock::chunk(gates, 4, 1);
+  Tensor in = hammock::sigmoid(parts[0]), forget = hammock::sigmoid(parts[1]);
+  Tensor cell = hammock::tanh(parts[2]), out = hammock::sigmoid(parts[3]);
+  Tensor cy = forget * c.tensor(2) + in * cell;
+  return TupleOf({out * hammock::tanh(cy), cy, hammock::cat({in, forget, cell, out}, 1)});
+}
+/// input_gates, hidden_gates, hx, input_bias, hidden_bias -> (hy, values for the gradient)
+Any GruCell(Call c) {
+  Tensor input = c.tensor(0), hidden = c.tensor(1);
+  const Tensor& hx = c.tensor(2);
+  if (!c.none(3)) {
+    input = input + c.tensor(3);
+    hidden = hidden + c.tensor(4);
+  }
+  std::vector<Tensor> of_input = hammock::chunk(input, 3, 1);
+  std::vector<Tensor> of_hidden = hammock::chunk(hidden, 3, 1);
+  Tensor reset = hammock::sigmoid(of_input[0] + of_hidden[0]);
+  Tensor update = hammock::sigmoid(of_input[1] + of_hidden[1]);
+  Tensor fresh = hammock::tanh(of_input[2] + reset * of_hidden[2]);
+  return TupleOf(
+      {fresh + update * (hx - fresh), hammock::cat({reset, update, fresh, hx, of_hidden[2]}, 1)});
+}
+
 Any PadMode(Call c) { return CallOp("pad", {c[0], c[1], c[2], c[3]}); }
 
 constexpr AdaptorEntry kTable[] = {
@@ -180,6 +214,12 @@ constexpr AdaptorEntry kTable[] = {
     {"upsample_bilinear2d.vec", [](Call c) { return ResizeVec(c, "upsample_bilinear2d", true); }},
     {"upsample_bicubic2d.vec", [](Call c) { return ResizeVec(c, "upsample_bicubic2d", true); }},
     {"upsample_trilinear3d.vec", [](Call c) { return ResizeVec(c, "upsample_trilinear3d", true); }},
+    {"fractional_max_pool2d",
+     [](Call c) { return FractionalMaxPool(c, "fractional_max_pool2d_with_indices"); }},
+    {"fractional_max_pool3d",
+     [](Call c) { return FractionalMaxPool(c, "fractional_max_pool3d_with_indices"); }},
+    {"_thnn_fused_lstm_cell", LstmCell},
+    {"_thnn_fused_gru_cell", GruCell},
     {"pad", PadMode},
 };
 

@@ -306,6 +306,45 @@ Any EmbeddingDenseBackward(Call c) {
   return hammock::index_add(zeros, 0, flat, rows);
 }
 
+/// grad, self, kernel_size, output_size, indices into the last dims
+Any FractionalMaxPoolBackward(Call c, int rank) {
+  const Tensor &grad = c.tensor(0), &self = c.tensor(1);
+  auto planes = [&](const Tensor& x) { return hammock::flatten(x, x.dim() - rank, -1); };
+  Tensor sums = hammock::scatter_add(planes(hammock::zeros_like(self)), -1, planes(c.tensor(4)),
+                                     planes(grad));
+  return hammock::reshape(sums, self.sizes());
+}
+
+// ---- Cells of recurrent layers
+
+/// grad_hy, grad_cy, cx, cy, gates, has_bias -> gradients of the gates, of cx, of a bias
+Any LstmCellBackward(Call c) {
+  std::vector<Tensor> gates = hammock::chunk(c.tensor(4), 4, 1);
+  const Tensor &in = gates[0], &forget = gates[1], &cell = gates[2], &out = gates[3];
+  Tensor tanh = hammock::tanh(c.tensor(3));
+  Tensor grad_hy = c.none(0) ? hammock::zeros_like(tanh) : c.tensor(0);
+  Tensor grad_cy = grad_hy * out * (1.0 - tanh * tanh);
+  if (!c.none(1)) grad_cy = grad_cy + c.tensor(1);
+  Tensor grad = hammock::cat(
+      {grad_cy * cell * (1.0 - in) * in, grad_cy * c.tensor(2) * (1.0 - forget) * forget,
+       grad_cy * in * (1.0 - cell * cell), grad_hy * tanh * (1.0 - out) * out},
+      1);
+  return TupleOf({grad, grad_cy * forget, c.flag(5) ? hammock::sum(grad, {0}) : Tensor()});
+}
+/// grad_hy, values of the forward pass, has_bias -> gradients of both gates, of hx, of both biases
+Any GruCellBackward(Call c) {
+  const Tensor& grad = c.tensor(0);
+  std::vector<Tensor> kept = hammock::chunk(c.tensor(1), 5, 1);
+  const Tensor &reset = kept[0], &update = kept[1], &fresh = kept[2], &hx = kept[3];
+  Tensor to_update = grad * (hx - fresh) * (1.0 - update) * update;
+  Tensor to_fresh = grad * (1.0 - update) * (1.0 - fresh * fresh);
+  Tensor to_reset = to_fresh * kept[4] * (1.0 - reset) * reset;
+  Tensor to_input = hammock::cat({to_reset, to_update, to_fresh}, 1);
+  Tensor to_hidden = hammock::cat({to_reset, to_update, to_fresh * reset}, 1);
+  auto of_bias = [&](const Tensor& x) { return c.flag(2) ? hammock::sum(x, {0}) : Tensor(); };
+  return TupleOf({to_input, to_hidden, grad * update, of_bias(to_input), of_bias(to_hidden)});
+}
+
 // ---- Weights by direction and length
 
 Dims AllButDim(const Tensor& x, int64_t dim) {
@@ -403,6 +442,10 @@ constexpr AdaptorEntry kTable[] = {
     {"grid_sampler_2d_backward", GridSamplerBackward},
     {"grid_sampler_3d_backward", GridSamplerBackward},
     {"embedding_dense_backward", EmbeddingDenseBackward},
+    {"fractional_max_pool2d_backward", [](Call c) { return FractionalMaxPoolBackward(c, 2); }},
+    {"fractional_max_pool3d_backward", [](Call c) { return FractionalMaxPoolBackward(c, 3); }},
+    {"_thnn_fused_lstm_cell_backward_impl", LstmCellBackward},
+    {"_thnn_fused_gru_cell_backward", GruCellBackward},
     {"_weight_norm_interface", WeightNorm},
     {"_weight_norm_interface_backward", WeightNormBackward},
     {"masked_scatter_backward", MaskedScatterBackward},

@@ -324,6 +324,33 @@ def test_encoder_layer_in_inference():
     assert hammock_torch.fallbacks() == {}
 
 
+LAYERS = {
+    "lstm": (lambda: nn.LSTM(4, 5, num_layers=2, bidirectional=True), (3, 2, 4)),
+    "gru": (lambda: nn.GRU(4, 5, num_layers=2, batch_first=True), (2, 3, 4)),
+    "lstm cell": (lambda: nn.LSTMCell(4, 5, bias=False), (2, 4)),
+    "gru cell": (lambda: nn.GRUCell(4, 5, bias=False), (2, 4)),
+    "weight norm": (lambda: nn.utils.parametrizations.weight_norm(nn.Conv1d(3, 4, 3)), (2, 3, 8)),
+    "fractional pooling": (lambda: nn.FractionalMaxPool2d(2, output_size=3), (2, 3, 7, 6)),
+}
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_layers_with_ops_of_devices(name):
+    make, sizes = LAYERS[name]
+    layer, inputs = make(), torch.randn(sizes)
+    results = []
+    for device in ("cpu", "hammock"):
+        torch.manual_seed(3)
+        mine, given = copy.deepcopy(layer).to(device), inputs.clone().to(device).requires_grad_()
+        result = mine(given)
+        result = result[0] if isinstance(result, tuple) else result
+        result.square().sum().backward()
+        results.append([result, given.grad, *(p.grad for p in mine.parameters())])
+    for ours, theirs in zip(results[1], results[0]):
+        torch.testing.assert_close(ours.cpu(), theirs, rtol=1e-4, atol=1e-5)
+    assert hammock_torch.fallbacks() == {}
+
+
 def test_no_fallbacks_in_the_ops_above():
     for op in OPS.values():
         op(x.to("hammock"), y.to("hammock"))

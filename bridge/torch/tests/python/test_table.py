@@ -17,11 +17,10 @@ MISSING = {
     "_fake_quantize_learnable_per_tensor_affine_backward", "_flash_attention_backward",
     "_grid_sampler_2d_cpu_fallback_backward", "_masked_softmax_backward", "_pdist_backward",
     "_scaled_dot_product_fused_attention_overrideable_backward", "_segment_reduce_backward",
-    "_slow_conv2d_backward.output_mask", "_thnn_fused_gru_cell_backward",
-    "_upsample_lanczos2d_aa_backward", "fractional_max_pool2d_backward",
-    "fractional_max_pool3d_backward", "linear_backward", "matmul_backward", "max_pool2d_backward",
-    "multi_margin_loss_backward", "multilabel_margin_loss_backward", "native_norm",
-    "native_norm.ScalarOpt_dim_dtype", "rrelu_with_noise_backward",
+    "_slow_conv2d_backward.output_mask", "_upsample_lanczos2d_aa_backward", "linear_backward",
+    "matmul_backward", "max_pool2d_backward", "multi_margin_loss_backward",
+    "multilabel_margin_loss_backward", "native_norm", "native_norm.ScalarOpt_dim_dtype",
+    "rrelu_with_noise_backward",
 }  # fmt: skip
 
 
