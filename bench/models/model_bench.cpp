@@ -166,12 +166,15 @@ Step TrainEncoder(bool compiled) {
       randn({kBatch, kLength, kWidth}), randint(0, kClasses, {kBatch}), kHalf ? bf16 : f32);
 }
 
-/// With all Linear layers quantised as `weights` says, if it does; all else is bf16.
-Step Decode(bool compiled, const LlamaSizes& sizes,
-            const std::optional<nn::QuantizeOptions>& weights = {}) {
+constexpr LlamaSizes kLlama1B;
+
+template <const LlamaSizes& sizes, DType kWeights>
+Step Decode(bool compiled) {
   auto model = std::make_shared<Llama>(sizes);
   model->to(bf16);
-  if (weights) nn::quantize_(*model, *weights);
+  if (kWeights != bf16) {
+    nn::quantize_(*model, {.dtype = kWeights, .group = InfoOf(kWeights).bits == 8 ? 0 : 64});
+  }
   auto body = [model](const Tensor& token, const Tensor& position) {
     NoGradGuard no_grad;
     return model->Next(token, position);
@@ -195,12 +198,6 @@ Step Decode(bool compiled, const LlamaSizes& sizes,
     });
   };
 }
-Step Decode1B(bool compiled) { return Decode(compiled, {}); }
-Step Decode1BInt8(bool compiled) { return Decode(compiled, {}, nn::QuantizeOptions{.dtype = i8}); }
-Step Decode1BInt4(bool compiled) {
-  return Decode(compiled, {}, nn::QuantizeOptions{.dtype = i4, .group = 64});
-}
-Step Decode100M(bool compiled) { return Decode(compiled, kLlama100M); }
 
 // ---- Single layers and ops
 
@@ -262,9 +259,9 @@ const Row kRows[] = {
     {"GPT-2 124M training, 1 x 256, bf16", "cuda", false, TrainGpt2<1, 256>},
     {"ResNet-50 training, 64 x 224, bf16", "cuda", false, TrainResNet<Depth::k50, 64, true>},
     {"Llama-style 100M training, 32 x 256, bf16", "cuda", false, TrainLlama},
-    {"Llama-style 1B decoding, bf16", "cuda", true, Decode1B},
-    {"Llama-style 1B decoding, i8 weights", "cuda", true, Decode1BInt8},
-    {"Llama-style 1B decoding, i4 weights", "cuda", true, Decode1BInt4},
+    {"Llama-style 1B decoding, bf16", "cuda", true, Decode<kLlama1B, bf16>},
+    {"Llama-style 1B decoding, i8 weights", "cuda", true, Decode<kLlama1B, i8>},
+    {"Llama-style 1B decoding, i4 weights", "cuda", true, Decode<kLlama1B, i4>},
     {"ResNet-18 training, 4 x 224, f32", "cpu", false, TrainResNet<Depth::k18, 4, false>},
     {"ResNet-18 training, 4 x 224, bf16", "cpu", false, TrainResNet<Depth::k18, 4, true>},
     {"ResNet-18 inference, 4 x 224, f32", "cpu", false, InferResNet18<4, false>},
@@ -274,7 +271,10 @@ const Row kRows[] = {
     {"ResNet-50 training, 4 x 224, f32", "cpu", false, TrainResNet<Depth::k50, 4, false>},
     {"GPT-2-style training, 4 x 256, f32", "cpu", false, TrainSmallGpt},
     {"Llama-style training, 4 x 256, f32", "cpu", false, TrainSmallLlama},
-    {"Llama-style 100M decoding, bf16", "cpu", true, Decode100M},
+    {"Llama-style 100M decoding, bf16", "cpu", true, Decode<kLlama100M, bf16>},
+    {"Llama-style 1B decoding, bf16", "cpu", true, Decode<kLlama1B, bf16>},
+    {"Llama-style 1B decoding, i8 weights", "cpu", true, Decode<kLlama1B, i8>},
+    {"Llama-style 1B decoding, i4 weights", "cpu", true, Decode<kLlama1B, i4>},
     {"LSTM training, 32 x 64 x 256, f32", "cpu", false, TrainRecurrent<nn::LSTM>},
     {"GRU training, 32 x 64 x 256, f32", "cpu", false, TrainRecurrent<nn::GRU>},
     {"gradient of an embedding, 8192 of 32000 x 256", "cpu", false, EmbeddingGradient},

@@ -21,8 +21,7 @@ using Kind = Statement::Kind;
 
 constexpr int64_t kMaxElements = 200;
 constexpr DType kDTypes[] = {
-    f32,        i64,        boolean,    c64,       u8, u16, u32, DType::kF8E4M3, DType::kF8E5M2,
-    DType::kI4, DType::kU4, DType::kI2, DType::kU2};
+    f32, i64, boolean, c64, u8, u16, u32, DType::kF8E4M3, DType::kF8E5M2, DType::kI4, DType::kU4};
 
 bool IsPacked(DType dtype) { return InfoOf(dtype).bits < 8; }
 /// f32 and c64, which have gradients.

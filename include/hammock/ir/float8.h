@@ -23,7 +23,7 @@ struct Float8 {
 
   static constexpr int kMantissa = 7 - kExponent;
   static constexpr int kBias = (1 << (kExponent - 1)) - 1;
-  /// What NaN of either sign becomes: devices that widen f16 drop the sign of NaN.
+  /// The code of every NaN: its sign is lost where GPUs widen f16.
   static constexpr uint8_t kNaN = 0x7f;
   /// Numbers that are too large become infinity, or where there is none the largest value, as in
   /// PyTorch; so does infinity.

@@ -51,16 +51,17 @@ struct VectorOf {
       }                                                                                   \
       std::copy_n(sums, width, out);                                                      \
     }                                                                                     \
-    /* Four sums, which do not wait for each other. */                                    \
+    /* Two sums, which do not wait for each other. */                                     \
     TARGET static void SumOne(const T* x, const I* index, const T* values, int64_t count, \
                               T* out) {                                                   \
-      T sums[4] = {};                                                                     \
+      T even = 0, odd = 0;                                                                \
       int64_t j = 0;                                                                      \
-      for (; j + 4 <= count; j += 4) {                                                    \
-        for (int64_t i = 0; i < 4; ++i) sums[i] += values[j + i] * x[index[j + i]];       \
+      for (; j + 2 <= count; j += 2) {                                                    \
+        even += values[j] * x[index[j]];                                                  \
+        odd += values[j + 1] * x[index[j + 1]];                                           \
       }                                                                                   \
-      for (; j < count; ++j) sums[0] += values[j] * x[index[j]];                          \
-      *out = (sums[0] + sums[1]) + (sums[2] + sums[3]);                                   \
+      if (j < count) even += values[j] * x[index[j]];                                     \
+      *out = even + odd;                                                                  \
     }                                                                                     \
     /* out[i] = the sum over elements of values[j] * x[index[j]][i]. */                   \
     TARGET static void Sum(const T* x, int64_t width, const I* index, const T* values,    \
@@ -195,7 +196,7 @@ class SparseCall : public Call {
     Spread(batch_ * count_, sizeof(I),
            [&](int64_t begin, int64_t end) { CheckIndices(indices, begin, end, what, extent); });
   }
-  /// Rows from `begin` to `end`.
+  /// A part of the indices.
   template <class I>
   void CheckIndices(const I* indices, int64_t begin, int64_t end, const char* what,
                     int64_t extent) const {
