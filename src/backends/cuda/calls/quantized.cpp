@@ -101,7 +101,6 @@ class QuantizedLinearCall : public Call {
         .Constant("kZeroBits", rows_.has_zero ? bits(rows_.zero) : 0)
         .Constant("kZeroSigned", IsSigned(rows_.zero))
         .Constant("kColumns", rows_.m)
-        .Constant("kRows", int64_t{1})
         .Constant("kGroup", rows_.group_chunks)
         .Function("float value(Element x)", scalars.FromMemory("x", rows_.x))
         .Function("float scale(Scale x)", scalars.FromMemory("x", rows_.scale))

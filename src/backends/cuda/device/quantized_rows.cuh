@@ -2,16 +2,15 @@
 // Matmuls of a few rows with a quantised matrix, transposed.
 //
 // Note [Quantised rows on a GPU]
-// A warp has some rows of weights, and its lanes chunks of 16 bytes of them, which belong to one
-// group each. An element becomes a float without a conversion: its bits are the lowest bits of the
+// A warp has a row of weights, and its lanes chunks of 16 bytes of it, which belong to one group
+// each. An element becomes a float without a conversion: its bits are the lowest bits of the
 // mantissa of a power of two, which is subtracted together with the zero point, exactly. Sums of
 // a chunk have an accumulator for each place of an element in a half word; chunks of a lane are
 // summed in order, and the lanes as a tree. So the order depends on k alone.
 //
 // `Kind` has the types Element and Scale, value(Element), scale(Scale) and result(float), and the
 // constants kBits and kSigned of weights, kZeroBits (0: none) and kZeroSigned of zero points,
-// kColumns (rows of x), kRows (rows of weights of a warp) and kGroup (chunks that share a scale;
-// 0: the row does).
+// kColumns (rows of x) and kGroup (chunks that share a scale; 0: the row does).
 
 #include "backends/cuda/device/kernel.cuh"
 #include "backends/cuda/device/quantized_rows_args.h"
@@ -51,40 +50,39 @@ __device__ __forceinline__ void quantized_rows(
     const QuantizedRowsArgs<typename Kind::Element, typename Kind::Scale>& args) {
   using Element = typename Kind::Element;
   using Place = Places<Kind>;
-  constexpr int kChunk = 128 / Kind::kBits;
+  constexpr int kChunk = 128 / Kind::kBits, kAhead = 4;
   const int lane = threadIdx.x % 32, chunks = (int)(args.k / kChunk);
-  const int64_t first = ((int64_t)blockIdx.x * 8 + threadIdx.x / 32) * Kind::kRows;
-  const Words<16>* weight[Kind::kRows];
-  int64_t scales[Kind::kRows];
-  float sums[Kind::kRows][Kind::kColumns];
+  const int64_t mine = (int64_t)blockIdx.x * 8 + threadIdx.x / 32;
+  const int64_t row = mine < args.n ? mine : args.n - 1, groups = row * args.scale_row;
+  const Words<16>* weight = (const Words<16>*)args.weight + row * chunks;
+  auto group_of = [&](int chunk) { return groups + (Kind::kGroup > 0 ? chunk / Kind::kGroup : 0); };
+  float sums[Kind::kColumns] = {};
+  for (int first = lane; first < chunks; first += 32 * kAhead) {
+    // All loads from memory, before the first one is waited for.
+    Words<16> words[kAhead];
+    float scales[kAhead];
 #pragma unroll
-  for (int r = 0; r < Kind::kRows; ++r) {
-    const int64_t row = first + r < args.n ? first + r : args.n - 1;
-    weight[r] = (const Words<16>*)args.weight + row * chunks;
-    scales[r] = row * args.scale_row;
+    for (int a = 0; a < kAhead; ++a) {
+      const int chunk = first + 32 * a;
+      if (chunk >= chunks) continue;
+      words[a] = weight[chunk];
+      if constexpr (Kind::kGroup > 0) scales[a] = Kind::scale(args.scale[group_of(chunk)]);
+    }
 #pragma unroll
-    for (int m = 0; m < Kind::kColumns; ++m) sums[r][m] = 0;
-  }
-#pragma unroll 4
-  for (int chunk = lane; chunk < chunks; chunk += 32) {
-    Words<16> words[Kind::kRows];
-#pragma unroll
-    for (int r = 0; r < Kind::kRows; ++r) words[r] = weight[r][chunk];
-#pragma unroll
-    for (int r = 0; r < Kind::kRows; ++r) {
-      const int64_t group = scales[r] + (Kind::kGroup > 0 ? chunk / Kind::kGroup : 0);
+    for (int a = 0; a < kAhead; ++a) {
+      const int chunk = first + 32 * a;
+      if (chunk >= chunks) continue;
       int zero = 0;
       if constexpr (Kind::kZeroBits > 0) {
-        zero = integer_at<Kind::kZeroBits, Kind::kZeroSigned>(args.zero, group);
+        zero = integer_at<Kind::kZeroBits, Kind::kZeroSigned>(args.zero, group_of(chunk));
       }
       float values[kChunk];
 #pragma unroll
       for (int e = 0; e < kChunk; ++e) {
         const int place = e % Place::kCount, half = e / Place::kCount;
-        values[e] = Place::value(words[r].x[half / 2] >> (half % 2 * 16), place,
+        values[e] = Place::value(words[a].x[half / 2] >> (half % 2 * 16), place,
                                  Place::offset(place, zero));
       }
-      const float scale = Kind::kGroup > 0 ? Kind::scale(args.scale[group]) : 1.0f;
 #pragma unroll
       for (int m = 0; m < Kind::kColumns; ++m) {
         Element x[kChunk];
@@ -98,22 +96,19 @@ __device__ __forceinline__ void quantized_rows(
         float sum = parts[0];
 #pragma unroll
         for (int p = 1; p < Place::kCount; ++p) sum += parts[p];
-        sums[r][m] = Kind::kGroup > 0 ? fmaf(sum, scale, sums[r][m]) : sums[r][m] + sum;
+        sums[m] = Kind::kGroup > 0 ? fmaf(sum, scales[a], sums[m]) : sums[m] + sum;
       }
     }
   }
 #pragma unroll
-  for (int r = 0; r < Kind::kRows; ++r) {
+  for (int m = 0; m < Kind::kColumns; ++m) {
+    float sum = sums[m];
 #pragma unroll
-    for (int m = 0; m < Kind::kColumns; ++m) {
-      float sum = sums[r][m];
-#pragma unroll
-      for (int step = 16; step > 0; step /= 2) sum += shuffle_xor(sum, step);
-      if (lane > 0 || first + r >= args.n) continue;
-      if (Kind::kGroup == 0) sum *= Kind::scale(args.scale[scales[r]]);
-      if (args.bias) sum += Kind::value(args.bias[first + r]);
-      args.out[m * args.n + first + r] = Kind::result(sum);
-    }
+    for (int step = 16; step > 0; step /= 2) sum += shuffle_xor(sum, step);
+    if (lane > 0 || mine >= args.n) continue;
+    if constexpr (Kind::kGroup == 0) sum *= Kind::scale(args.scale[groups]);
+    if (args.bias) sum += Kind::value(args.bias[row]);
+    args.out[m * args.n + row] = Kind::result(sum);
   }
 }
 
