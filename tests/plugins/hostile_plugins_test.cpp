@@ -47,7 +47,7 @@ TEST_F(HostilePlugin, OtherVersionsAreRefusedWithBoth) {
   table.version_major = 2;
   table.version_minor = 5;
   EXPECT_CODE(Register(), ErrorCode::kAbiMismatch, "version 2.5");
-  EXPECT_CODE(Register(), ErrorCode::kAbiMismatch, "version 1.2");
+  EXPECT_CODE(Register(), ErrorCode::kAbiMismatch, "version 1.3");
 }
 
 TEST_F(HostilePlugin, WrongSizesAreRefused) {
