@@ -92,6 +92,7 @@ enum {
 /* Handles of the plug-in. */
 typedef uint64_t HammockData;
 typedef uint64_t HammockExecutable;
+typedef uint64_t HammockLoan; /* since 1.3 */
 /* Handles of the host. */
 typedef uint64_t HammockBuffer;
 typedef uint64_t HammockEvent;
@@ -286,6 +287,12 @@ typedef struct HammockCollective {
   void* out;
 } HammockCollective;
 
+/* Since 1.3. Memory with the row-major elements of data, for others; `take_back` ends the loan. */
+typedef struct HammockLent {
+  uint64_t memory; /* an address on the device, or in the host's memory */
+  HammockLoan loan;
+} HammockLent;
+
 enum { HAMMOCK_LOG_DEBUG = 0, HAMMOCK_LOG_INFO = 1, HAMMOCK_LOG_WARN = 2, HAMMOCK_LOG_ERROR = 3 };
 
 /* The host's functions; valid for ever. `context` is the first argument of each. */
@@ -436,6 +443,31 @@ typedef struct HammockPlugin {
                               HammockDescription description);
   void (*report)(void* self, HammockWriter text);
   void (*numbers)(void* self, HammockNumbers numbers);
+
+  /* Since 1.3. Exchange of device memory with other libraries of the process, without the host. A
+   * stream is a handle of its driver, such as a CUstream. The alignment that borrowed memory must
+   * have; 0: there is no exchange, and the next four are not called. */
+  uint64_t exchange_alignment;
+  /* * Later work of the device comes after all work that the stream was given. */
+  HammockStatus (*come_after)(void* self, int64_t device, uint64_t stream, HammockError* error);
+  /* * Later work of the stream comes after all work that the device was given. */
+  HammockStatus (*let_come_after)(void* self, int64_t device, uint64_t stream, HammockError* error);
+  /* * Row-major elements of device memory as data: read where they are, never written. The plug-in
+   * retains `buffer`, which has no bytes, and releases it when the last user is gone. */
+  HammockStatus (*borrow)(void* self, int64_t device, uint64_t memory, const HammockShape* shape,
+                          HammockBuffer buffer, HammockData* data, HammockError* error);
+  /* * Elements of data for another library, which may write them. `sole` is 1 where nobody else has
+   * the data, which is only released afterwards: then the memory may be its own, else it is a copy
+   * on the device. */
+  HammockStatus (*lend)(void* self, HammockData data, uint32_t sole, HammockLent* lent,
+                        HammockError* error);
+  /* * Elements of ready data in host memory, which nobody writes until the loan ends, though the
+   * data be donated or released. HAMMOCK_NOT_SUPPORTED: they must be copied. */
+  HammockStatus (*share)(void* self, HammockData data, HammockLent* lent, HammockError* error);
+  /* * The end of a loan of `lend` or `share`. The plug-in may use the memory again after all work
+   * that the stream was given; null: at once. */
+  HammockStatus (*take_back)(void* self, HammockLoan loan, const uint64_t* stream,
+                             HammockError* error);
 } HammockPlugin;
 
 #if defined(_WIN32)

@@ -143,19 +143,20 @@ void Device::Compile(const std::string& functions, const std::vector<KernelSourc
   ++compilations_;
   if (!files_->active()) return;
   unwritten_.push_back(number);
-  constexpr size_t kMostUnwritten = 64;
+  constexpr size_t kMostUnwritten = 8;
   const bool many = unwritten_.size() >= kMostUnwritten;
   lock.unlock();
-  if (many) WriteFiles();
+  if (many) WriteFiles(Clock::time_point::max());
 }
 
-void Device::WriteFiles() {
+void Device::WriteFiles(Clock::time_point end) {
   std::vector<int> unwritten;
   {
     std::lock_guard lock(kernels_mutex_);
     unwritten.swap(unwritten_);
   }
   for (int number : unwritten) {
+    if (Clock::now() >= end) return;
     std::vector<std::string> names;
     {
       std::lock_guard lock(kernels_mutex_);

@@ -3,6 +3,7 @@
 
 #include <hammock/host_tensor.h>
 
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <functional>
@@ -46,9 +47,11 @@ class Device {
   /// not take is ignored, and its kernels are compiled when they are needed.
   std::string Save(const std::vector<std::string>& names) const;
   void Load(std::string_view bytes);
-  /// Writes the libraries that were compiled since to files. Drivers that compile a kernel when it
-  /// is launched have done so by then.
-  void WriteFiles();
+  using Clock = std::chrono::steady_clock;
+  /// Writes the libraries that were compiled since to files, those that are not begun by `end` left
+  /// out: a driver may compile a library once more for it. Drivers that compile a kernel when it is
+  /// launched have done so by then.
+  void WriteFiles(Clock::time_point end);
   int64_t compilations() const;
 
   // ---- Transfers

@@ -10,8 +10,10 @@
 #include "base/throw.h"
 #include "hammock/distributed.h"
 #include "hammock/lazy/plugin_adaptor.h"
+#include "plugins/exchange_adaptor.h"
 #include "plugins/graph_bytes.h"
 #include "plugins/handle_table.h"
+#include "plugins/outside_collectives.h"
 #include "plugins/plugin_host.h"
 #include "plugins/status.h"
 #include "runtime/diagnose/forwarded_profile.h"
@@ -24,15 +26,6 @@ using lazy::BackendImplInterface;
 using lazy::Capability;
 using lazy::ComputationPtr;
 
-/// Whether HammockCollective has all attributes of a collective.
-bool CrossesWhole(const OpDef& op) {
-  constexpr std::string_view kKnown[] = {"reduction", "root", "pairs", "group", "size"};
-  for (size_t i = 0; i < op.info().attribute_args.size(); ++i) {
-    if (std::ranges::count(kKnown, op.info().AttributeName(static_cast<int>(i))) == 0) return false;
-  }
-  return true;
-}
-
 class Adaptor {
  public:
   Adaptor(const char* name, const char* version, BackendImplInterface* backend,
@@ -42,9 +35,11 @@ class Adaptor {
         fallback_(backend->EagerFallbackDeviceType()),
         backend_(*backend),
         host_(*host),
+        exchange_(*backend, *host),
         devices_(backend->GetBackendDevices()),
         outside_(!PluginHost::IsOurs(*host)) {
     FillTable();
+    OfferMemory();
   }
   const HammockPlugin* table() const { return &table_; }
 
@@ -328,6 +323,59 @@ class Adaptor {
     host_.event_set(host_.context, event, status, text.node(), nullptr, text.text().c_str());
   }
 
+  // ---- Memory for others
+
+  static HammockStatus Borrow(void* self, int64_t device, uint64_t memory,
+                              const HammockShape* shape, HammockBuffer buffer, HammockData* data,
+                              HammockError* error) noexcept {
+    return Try(self, error, [&](Adaptor& adaptor) {
+      *data = adaptor.data_.Add(
+          adaptor.exchange_.Borrow(adaptor.DeviceOf(device), memory, *shape, buffer));
+    });
+  }
+
+  /// The handle of sole data stays, without the data, until it is released.
+  static HammockStatus Lend(void* self, HammockData handle, uint32_t sole, HammockLent* lent,
+                            HammockError* error) noexcept {
+    return Try(self, error, [&](Adaptor& adaptor) {
+      BackendDataPtr data = adaptor.DataOf(handle);
+      if (sole) adaptor.data_.With(handle, [](BackendDataPtr& held) { held.reset(); });
+      *lent = adaptor.exchange_.Lend(std::move(data));
+    });
+  }
+
+  void OfferMemory() {
+    if (const lazy::DeviceExchange* exchange = exchange_.exchange()) {
+      table_.exchange_alignment = static_cast<uint64_t>(exchange->alignment());
+      table_.come_after = [](void* self, int64_t device, uint64_t stream,
+                             HammockError* error) noexcept {
+        return Try(self, error, [&](Adaptor& adaptor) {
+          adaptor.exchange_.exchange()->ComeAfter(adaptor.DeviceOf(device), stream);
+        });
+      };
+      table_.let_come_after = [](void* self, int64_t device, uint64_t stream,
+                                 HammockError* error) noexcept {
+        return Try(self, error, [&](Adaptor& adaptor) {
+          adaptor.exchange_.exchange()->LetComeAfter(adaptor.DeviceOf(device), stream);
+        });
+      };
+      table_.borrow = Borrow;
+      table_.lend = Lend;
+    }
+    if (exchange_.shares()) {
+      table_.share = [](void* self, HammockData data, HammockLent* lent,
+                        HammockError* error) noexcept {
+        return Try(self, error, [&](Adaptor& adaptor) {
+          *lent = adaptor.exchange_.Share(adaptor.DataOf(data));
+        });
+      };
+    }
+    table_.take_back = [](void* self, HammockLoan loan, const uint64_t* stream,
+                          HammockError* error) noexcept {
+      return Try(self, error, [&](Adaptor& adaptor) { adaptor.exchange_.TakeBack(loan, stream); });
+    };
+  }
+
   // ---- The rest
 
   static HammockStatus Fingerprint(void* self, int64_t device, HammockWriter text,
@@ -488,40 +536,13 @@ class Adaptor {
   const std::string name_, version_, fallback_;
   BackendImplInterface& backend_;
   const HammockHost& host_;
+  ExchangeAdaptor exchange_;
   const std::vector<BackendDevice> devices_;
   HandleTable<BackendDataPtr> data_{7};
   HandleTable<ComputationPtr> executables_{8};
   HammockPlugin table_ = {};
   const bool outside_;  // the backend has a copy of the library of its own
 };
-
-/// Collectives of a backend whose copy of the library has no ranks, by the program's.
-void RunOutside(const HammockHost& host, const GraphNode& node, const Shape& type, const void* in,
-                void* out) {
-  const OpInfo& info = node.op->info();
-  auto attr = [&](const char* name) -> const Attr* {
-    const int index = info.AttributeIndex(name);
-    return index < 0 ? nullptr : &node.attrs[static_cast<size_t>(index)];
-  };
-  HammockCollective given = {};
-  given.struct_size = sizeof(given);
-  given.op = info.name.c_str();
-  given.group = attr("group")->str().c_str();
-  given.size = attr("size")->integer();
-  if (const Attr* reduction = attr("reduction")) given.reduction = reduction->str().c_str();
-  if (const Attr* root = attr("root")) given.root = root->integer();
-  if (const Attr* pairs = attr("pairs")) {
-    given.pair_count = pairs->ints().size() / 2;
-    given.pairs = pairs->ints().data();
-  }
-  given.shape = {static_cast<uint32_t>(type.dtype()), static_cast<uint32_t>(type.rank()),
-                 type.sizes().begin()};
-  given.in = in;
-  given.out = out;
-  ErrorText error;
-  const HammockStatus status = host.collective(host.context, &given, error.c());
-  if (status != HAMMOCK_OK) ErrorOf(status, error.text(), error.op(), -1)->Raise();
-}
 
 }  // namespace
 

@@ -12,7 +12,7 @@
 #include "base/throw.h"
 #include "hammock/plugins.h"
 #include "jit/device_delegate.h"
-#include "plugins/plugin_backend.h"
+#include "plugins/plugin_exchange.h"
 
 namespace hammock {
 namespace plugins {
@@ -47,6 +47,7 @@ void CheckVersion(const HammockPlugin& given, const std::string& path) {
 }
 
 void CheckComplete(const HammockPlugin& table, const std::string& path) {
+  const bool exchanges = table.exchange_alignment != 0;
   const std::pair<const char*, bool> required[] = {
       {"name", table.name != nullptr},
       {"device_count", table.device_count != nullptr},
@@ -57,6 +58,11 @@ void CheckComplete(const HammockPlugin& table, const std::string& path) {
       {"compile", table.compile != nullptr},
       {"release_executable", table.release_executable != nullptr},
       {"execute", table.execute != nullptr},
+      {"come_after", !exchanges || table.come_after != nullptr},
+      {"let_come_after", !exchanges || table.let_come_after != nullptr},
+      {"borrow", !exchanges || table.borrow != nullptr},
+      {"lend", !exchanges || table.lend != nullptr},
+      {"take_back", !(exchanges || table.share) || table.take_back != nullptr},
   };
   std::vector<const char*> missing;
   for (auto [name, there] : required) {
@@ -64,6 +70,15 @@ void CheckComplete(const HammockPlugin& table, const std::string& path) {
   }
   if (missing.empty()) return;
   Throw(ErrorCode::kValue, "plug-in '{}': its table lacks {}", path, fmt::join(missing, ", "));
+}
+
+std::unique_ptr<PluginBackend> MakeBackend(const HammockPlugin& table,
+                                           std::unique_ptr<PluginHost> host,
+                                           const std::string& source) {
+  if (table.exchange_alignment == 0) {
+    return std::make_unique<PluginBackend>(table, std::move(host), source);
+  }
+  return std::make_unique<ExchangingPlugin>(table, std::move(host), source);
 }
 
 }  // namespace
@@ -94,7 +109,7 @@ Plugin Register(const HammockPlugin* (*entry)(const HammockHost* host), const st
                 static_cast<int>(table.version_major), static_cast<int>(table.version_minor)};
   // For ever: its data may outlive everything else, and it was handed pointers of the host.
   static auto& backends = NeverDestroyed<std::vector<std::unique_ptr<PluginBackend>>>();
-  auto backend = std::make_unique<PluginBackend>(table, std::move(host), source);
+  std::unique_ptr<PluginBackend> backend = MakeBackend(table, std::move(host), source);
   PluginBackend* kept = backend.get();
   {
     std::lock_guard lock(Mutex());

@@ -18,6 +18,7 @@
 #include "backends/common/named_device_type.h"
 #include "hammock/ir/storage_types.h"
 #include "hammock/lazy/backend_interface.h"
+#include "hammock/lazy/host_sharing.h"
 #include "hammock/plugin.h"
 #include "plugins/call_monitor.h"
 #include "plugins/plugin_host.h"
@@ -26,7 +27,7 @@
 
 namespace hammock::plugins {
 
-class PluginBackend : public lazy::BackendImplInterface {
+class PluginBackend : public lazy::BackendImplInterface, public lazy::HostSharing {
  public:
   /// `table` was checked and is complete. `path` is for messages.
   PluginBackend(const HammockPlugin& table, std::unique_ptr<PluginHost> host, std::string path);
@@ -62,6 +63,8 @@ class PluginBackend : public lazy::BackendImplInterface {
       std::span<const BackendDataPtr> data) const override;
   BackendDataPtr CopyToDevice(const BackendDataPtr& data,
                               const lazy::BackendDevice& device) const override;
+
+  HostTensor Share(const BackendDataPtr& data) const override;
 
   std::vector<lazy::ComputationPtr> Compile(
       std::vector<lazy::ComputationPtr> instances) const override;
@@ -104,7 +107,7 @@ class PluginBackend : public lazy::BackendImplInterface {
   lazy::ComputationInfo DescribeComputation(const lazy::ComputationPtr& computation) const override;
   std::vector<lazy::DeviceFact> DescribeDevice(const lazy::BackendDevice& device) const override;
 
- private:
+ protected:
   bool Has(uint32_t property) const { return (table_.properties & property) != 0; }
   /// Storage types came with version 1.2, those of two bits with 1.3: an older plug-in has their
   /// bytes as u8, and their nodes go to the fallback device.
@@ -135,6 +138,11 @@ class PluginBackend : public lazy::BackendImplInterface {
   void ThrowLost() const;
   void Raise(const char* function, HammockStatus status, const ErrorText& error,
              const Graph* graph) const;
+  PluginHost& host() const { return *host_; }
+  /// Ends a loan; `stream`: null, nobody uses the memory any more.
+  void TakeBackLoan(HammockLoan loan, const uint64_t* stream) const noexcept;
+
+ private:
   lazy::ComputationPtr CompileBy(const char* function, const lazy::ComputationPtr& computation,
                                  std::string artifact) const;
   void Adopt(lazy::Computation& computation, const HammockCompiled& compiled,

@@ -264,6 +264,13 @@ HammockStatus Fingerprint(void*, int64_t, HammockWriter text, HammockError*) {
 
 void SetSeed(void*, uint64_t) { ++calls; }
 
+HammockStatus ShareAnotherValue(void*, HammockData, HammockLent* lent, HammockError*) {
+  static const float kOthers[64] = {1};
+  *lent = {reinterpret_cast<uint64_t>(kOthers), 1};
+  return HAMMOCK_OK;
+}
+HammockStatus TakeBack(void*, HammockLoan, const uint64_t*, HammockError*) { return HAMMOCK_OK; }
+
 HammockStatus SetMemoryLimit(void*, int64_t, int64_t, HammockError*) { return HAMMOCK_OK; }
 
 }  // namespace
@@ -285,6 +292,10 @@ extern "C" const HammockPlugin* hammock_plugin(const HammockHost* given) {
   if (Has("descriptions")) table.describe_executable = DescribeExecutable;
   if (Has("fingerprint")) table.fingerprint = Fingerprint;
   if (Has("seeds")) table.set_seed = SetSeed;
+  if (Has("lent_memory")) {
+    table.share = ShareAnotherValue;
+    table.take_back = TakeBack;
+  }
   if (Has("memory_limit")) table.set_memory_limit = SetMemoryLimit;
   if (Has("hanging_shutdown")) table.shutdown = [](void*) { HangForEver(); };
   table.deserialize = Deserialize;

@@ -353,5 +353,17 @@ int main(void) {
   VALUE(HAMMOCK_I4);
   VALUE(HAMMOCK_U4);
 #endif
+#if HAMMOCK_PLUGIN_MINOR >= 3
+  SIZE(HammockLent);
+  FIELD(HammockLent, memory);
+  FIELD(HammockLent, loan);
+  FIELD(HammockPlugin, exchange_alignment);
+  FIELD(HammockPlugin, come_after);
+  FIELD(HammockPlugin, let_come_after);
+  FIELD(HammockPlugin, borrow);
+  FIELD(HammockPlugin, lend);
+  FIELD(HammockPlugin, share);
+  FIELD(HammockPlugin, take_back);
+#endif
   return 0;
 }

@@ -5,7 +5,8 @@
 ///
 /// in one file of a shared library, which then is loaded as any plug-in. The library links against
 /// Hammock; what it gains over a BackendRegistrar is that the program need not be of the same
-/// build. Not passed on: lowering contexts of its own.
+/// build. Not passed on: lowering contexts of its own. A DeviceExchange must order the work of all
+/// threads, since any thread may make the calls of a plug-in.
 
 #include "hammock/export.h"
 #include "hammock/lazy/backend_interface.h"

@@ -52,6 +52,9 @@ std::string KeepsNothingOfFailedCalls(const Subject& subject);
 // ---- borrow_rules.cpp
 std::string BorrowsArguments(const Subject& subject);
 
+// ---- lend_rules.cpp
+std::string LendsMemory(const Subject& subject);
+
 // ---- fault_rules.cpp
 std::string ServesThreads(const Subject& subject);
 std::string SurvivesFaults(const Subject& subject);

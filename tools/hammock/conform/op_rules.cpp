@@ -121,8 +121,10 @@ std::string RunsAllPrimitives(const Subject& subject) {
     }
   }
   if (refused > 0) {
-    wrong += fmt::format("{} of {} primitives are not run by the device:{}\n", refused, checked,
-                         missing);
+    wrong += fmt::format(
+        "{} of {} primitives are not run by the device:{}\n"
+        "One is run where the device takes it with all dtypes of its samples.\n",
+        refused, checked, missing);
   }
   return wrong;
 }
