@@ -120,9 +120,20 @@ BackendDataPtr ExchangingPlugin::Borrow(uint64_t memory, const Shape& shape,
 
 lazy::DeviceExchange::Lent ExchangingPlugin::Lend(BackendDataPtr data) const {
   data->WaitReady();
-  Lending state{HandleOf(*this, data)};
   // `data` and the cell itself are the only holders.
-  state.sole = data.use_count() == 1 && DataOf(*this, data).cell().use_count() == 2;
+  return LendMemory(data, data.use_count() == 1 && DataOf(*this, data).cell().use_count() == 2);
+}
+
+// The interface has no memory that is read while its owner keeps it: what is not given away is
+// copied.
+lazy::DeviceExchange::Lent ExchangingPlugin::Share(const BackendDataPtr& data) const {
+  return LendMemory(data, false);
+}
+
+lazy::DeviceExchange::Lent ExchangingPlugin::LendMemory(const BackendDataPtr& data,
+                                                        bool sole) const {
+  Lending state{HandleOf(*this, data)};
+  state.sole = sole;
   Call("lend", state, [](const HammockPlugin& table, Lending& call, HammockError* error) {
     return table.lend(table.self, call.data, call.sole, &call.lent, error);
   });

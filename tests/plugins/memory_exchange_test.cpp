@@ -50,6 +50,7 @@ class LendingBackend : public HostBackend, public lazy::DeviceExchange {
     });
     return {reinterpret_cast<uint64_t>(elements.mutable_data()), std::move(holder)};
   }
+  Lent Share(const BackendDataPtr& data) const override { return Lend(data); }
   void TakeBack(Lent, const lazy::BackendDevice&, Stream stream) const override {
     log.push_back(fmt::format("take back after {}", stream));
   }
@@ -140,6 +141,9 @@ TEST_F(MemoryExchange, DataThatSomeoneElseHasIsCopied) {
   lent = {};  // without a stream that used it
   EXPECT_EQ(backend_->loans, 0);
   EXPECT_EQ(backend_->log.back(), "lend a copy");
+  backend_->log.clear();
+  EXPECT_EQ(Read(call.exchange()->Share(kept))[1], 4) << "what its owner keeps";
+  EXPECT_EQ(backend_->log, (std::vector<std::string>{"lend a copy"}));
 }
 
 TEST_F(MemoryExchange, ErrorsKeepTheirClassAndLoansEndOnce) {

@@ -9,7 +9,7 @@
 #include "hammock/device.h"
 #include "hammock/metrics.h"
 #include "hammock/profile.h"
-#include "runtime/backend_registry.h"
+#include "runtime/devices/backend_registry.h"
 #include "trace/tensor_impl.h"
 
 namespace hammock {

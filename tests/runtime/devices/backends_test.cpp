@@ -8,7 +8,7 @@
 #include "base/log.h"
 #include "hammock/config.h"
 #include "hammock/op_builder.h"
-#include "runtime/backend_registry.h"
+#include "runtime/devices/backend_registry.h"
 #include "runtime/runtime.h"
 #include "support/host_backend.h"
 
