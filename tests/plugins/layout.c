@@ -364,6 +364,8 @@ int main(void) {
   FIELD(HammockPlugin, lend);
   FIELD(HammockPlugin, share);
   FIELD(HammockPlugin, take_back);
+  VALUE(HAMMOCK_I2);
+  VALUE(HAMMOCK_U2);
 #endif
   return 0;
 }

@@ -78,13 +78,15 @@ enum {
   HAMMOCK_C64 = 13, /* two f32, the real part first */
   HAMMOCK_C128 = 14,
   /* Since 1.2: storage types. No kernel computes with them: they lie in memory, and graphs bitcast
-   * them to integers and back. Those of 4 bits are packed, the first element in the lowest bits;
-   * a row fills whole bytes, an element of rank 0 a byte. To a plug-in of an older version their
-   * bytes are U8. */
+   * them to integers and back. Those of 4 and 2 bits are packed, the first element in the lowest
+   * bits; a row fills whole bytes, an element of rank 0 a byte. To a plug-in of an older version
+   * their bytes are U8. */
   HAMMOCK_F8E4M3 = 15,
   HAMMOCK_F8E5M2 = 16,
   HAMMOCK_I4 = 17,
-  HAMMOCK_U4 = 18
+  HAMMOCK_U4 = 18,
+  HAMMOCK_I2 = 19, /* since 1.3 */
+  HAMMOCK_U2 = 20
 };
 
 /* Handles of the plug-in. */
@@ -499,8 +501,8 @@ static inline HammockStatus hammock_fail_at(HammockError* error, HammockStatus s
 
 /* Bits of an element; 0 of a dtype of a later version. */
 static inline uint64_t hammock_element_bits(uint32_t dtype) {
-  static const uint8_t bits[] = {8,  8,  16, 32, 64,  8, 16, 32, 64, 16,
-                                 16, 32, 64, 64, 128, 8, 8,  4,  4};
+  static const uint8_t bits[] = {8,  8,  16, 32,  64, 8, 16, 32, 64, 16, 16,
+                                 32, 64, 64, 128, 8,  8, 4,  4,  2,  2};
   return dtype < sizeof(bits) ? bits[dtype] : 0;
 }
 
