@@ -126,7 +126,7 @@ lazy::DeviceExchange::Lent ExchangingPlugin::Lend(BackendDataPtr data) const {
 
 // The interface has no memory that is read while its owner keeps it: what is not given away is
 // copied.
-lazy::DeviceExchange::Lent ExchangingPlugin::Share(const BackendDataPtr& data) const {
+lazy::DeviceExchange::Lent ExchangingPlugin::ShareMemory(const BackendDataPtr& data) const {
   return LendMemory(data, false);
 }
 

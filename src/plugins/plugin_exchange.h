@@ -16,7 +16,7 @@ class ExchangingPlugin : public PluginBackend, public lazy::DeviceExchange {
   BackendDataPtr Borrow(uint64_t memory, const Shape& shape, const lazy::BackendDevice& device,
                         Callback<void()> release) const override;
   Lent Lend(BackendDataPtr data) const override;
-  Lent Share(const BackendDataPtr& data) const override;
+  Lent ShareMemory(const BackendDataPtr& data) const override;
   void TakeBack(Lent lent, const lazy::BackendDevice& device, Stream stream) const override;
 
  private:

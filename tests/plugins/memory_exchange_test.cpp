@@ -50,7 +50,7 @@ class LendingBackend : public HostBackend, public lazy::DeviceExchange {
     });
     return {reinterpret_cast<uint64_t>(elements.mutable_data()), std::move(holder)};
   }
-  Lent Share(const BackendDataPtr& data) const override { return Lend(data); }
+  Lent ShareMemory(const BackendDataPtr& data) const override { return Lend(data); }
   void TakeBack(Lent, const lazy::BackendDevice&, Stream stream) const override {
     log.push_back(fmt::format("take back after {}", stream));
   }
@@ -142,7 +142,7 @@ TEST_F(MemoryExchange, DataThatSomeoneElseHasIsCopied) {
   EXPECT_EQ(backend_->loans, 0);
   EXPECT_EQ(backend_->log.back(), "lend a copy");
   backend_->log.clear();
-  EXPECT_EQ(Read(call.exchange()->Share(kept))[1], 4) << "what its owner keeps";
+  EXPECT_EQ(Read(call.exchange()->ShareMemory(kept))[1], 4) << "what its owner keeps";
   EXPECT_EQ(backend_->log, (std::vector<std::string>{"lend a copy"}));
 }
 

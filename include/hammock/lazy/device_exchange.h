@@ -64,7 +64,7 @@ class HAMMOCK_API DeviceExchange {
   virtual void TakeBack(Lent lent, const BackendDevice& device, Stream stream) const = 0;
   /// The memory of ready data itself, into which no later run writes while the holder lives; of
   /// numbers and of memory that is borrowed itself a copy on the device. Not to be written.
-  virtual Lent Share(const BackendDataPtr& data) const = 0;
+  virtual Lent ShareMemory(const BackendDataPtr& data) const = 0;
 };
 
 }  // namespace lazy

@@ -213,7 +213,7 @@ class Backend : public lazy::BackendImplInterface, public lazy::DeviceExchange {
       std::static_pointer_cast<Block>(lent.holder)->uses.Note(*state.machine->RecordEvent());
     });
   }
-  Lent Share(const BackendDataPtr& data) const override {
+  Lent ShareMemory(const BackendDataPtr& data) const override {
     const DeviceData& held = DataOf(data, "share");
     DeviceState& state = StateOf(data->device());
     return state.Guarded([&]() -> Lent {

@@ -203,7 +203,7 @@ SharedDeviceMemory SharedMemory(const Tensor& tensor,
                                 std::optional<lazy::DeviceExchange::Stream> stream, Location at) {
   LocationScope scope(at);
   return MemoryFor(stream, tensor, "Share",
-                   [](const auto& exchange, auto data) { return exchange.Share(data); });
+                   [](const auto& exchange, auto data) { return exchange.ShareMemory(data); });
 }
 
 SharedDeviceMemory LentMemory(const Tensor& tensor,
