@@ -116,8 +116,8 @@ def picture(run):
 def section(name, run):
     where = run["machine"] if run["device"] != "cpu" else f"{run['machine']}, {run['threads']} threads"
     busy = f" Others used the machine meanwhile (load {run['load']:.1f})." if run["load"] > run["threads"] + 0.5 else ""
-    note = f" {run['note']}" if "note" in run else ""
-    return (f"\n## {where}\n{run['date']}.{busy}{note}\n\n![times beside the best peer's](benchmarks/{name}.svg)\n\n"
+    note = f" {run['note']}" if "note" in run else busy  # a note says who
+    return (f"\n## {where}\n{run['date']}.{note}\n\n![times beside the best peer's](benchmarks/{name}.svg)\n\n"
             f"{table(run)}\n")
 
 
