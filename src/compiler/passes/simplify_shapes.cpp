@@ -383,68 +383,6 @@ Result GatherOfPointwise(Rewriter& r, const GraphNode& node) {
   return r.Make(*made_by.op, std::move(operands), made_by.attrs, type);
 }
 
-/// Whether element i along `dim` is i, wherever it lies along the other dims.
-bool CountsAlong(const Rewriter& r, GraphValue value, int dim) {
-  if (!r.TypeOf(value).rank()) return false;
-  const int64_t size = r.TypeOf(value).size(dim);
-  int own = dim;
-  if (r.OpOf(value) == &ops::kBroadcast) {
-    const int rank = r.TypeOf(value).rank();
-    value = r.Producer(value).inputs[0];
-    own -= rank - r.TypeOf(value).rank();
-  }
-  const Shape& type = r.TypeOf(value);
-  if (own < 0 || type.size(own) != size || type.numel() != size) return false;
-  if (r.OpOf(value) == &ops::kReshape) value = r.Producer(value).inputs[0];
-  return r.OpOf(value) == &ops::kIota;
-}
-
-/// An element of each line along `dim`, along which `value` repeats itself, with the sizes `lines`.
-GraphValue OfLines(Rewriter& r, GraphValue value, int dim, const Dims& lines) {
-  const GraphValue source = r.Producer(value).inputs[0];
-  Dims sizes = r.TypeOf(source).sizes();
-  const int own = dim - (r.TypeOf(value).rank() - sizes.size());
-  if (own >= 0) sizes.erase(own);
-  return r.MakeSized(ops::kBroadcast, r.MakeSized(ops::kReshape, source, sizes), lines);
-}
-
-// sum of where(0, 1, 2, ... == i, x, 0) -> where(i is one of these, x, 0) + 0: the sum of the
-// gradient of a label's score
-Result SumOfChosen(Rewriter& r, const GraphNode& node) {
-  const std::vector<int64_t>& dims = node.attrs[0].ints();
-  if (dims.size() != 1 || r.OpOf(node.inputs[0]) != &ops::kWhere) return std::nullopt;
-  if (IsComplex(node.type().dtype())) return std::nullopt;
-  const int dim = static_cast<int>(dims[0]);
-  const GraphNode choice = r.Producer(node.inputs[0]);
-  const GraphValue x = choice.inputs[1], nothing = choice.inputs[2];
-  if (r.OpOf(choice.inputs[0]) != &ops::kEq || !IsZero(r.graph(), nothing)) return std::nullopt;
-  const GraphNode equal = r.Producer(choice.inputs[0]);
-  const bool second = CountsAlong(r, equal.inputs[1], dim);
-  const GraphValue index = equal.inputs[second ? 0 : 1];
-  if (!second && !CountsAlong(r, equal.inputs[0], dim)) return std::nullopt;
-  if (!RepeatsAlong(r, index, dim) || !RepeatsAlong(r, x, dim)) return std::nullopt;
-
-  Dims lines = r.TypeOf(x).sizes();
-  const int64_t count = lines[dim];
-  lines.erase(dim);
-  const Shape conditions(DType::kBool, lines);
-  const GraphValue i = OfLines(r, index, dim, lines);
-  auto number = [&](int64_t value, DType dtype) {
-    const Scalar scalar = Scalar(value).To(dtype);
-    return r.Fill(r.Make(ops::kConstant, {}, {Attr(scalar), Attr(dtype)}, Shape(dtype, {})), lines);
-  };
-  const DType of_index = r.TypeOf(i).dtype(), dtype = node.type().dtype();
-  const GraphValue is_one = r.Make(ops::kLogicalAnd,
-                                   {r.Make(ops::kGe, {i, number(0, of_index)}, {}, conditions),
-                                    r.Make(ops::kLt, {i, number(count, of_index)}, {}, conditions)},
-                                   {}, conditions);
-  const GraphValue zero = number(0, dtype);
-  const GraphValue chosen =
-      r.Make(ops::kWhere, {is_one, OfLines(r, x, dim, lines), zero}, {}, Shape(dtype, lines));
-  const GraphValue sum = r.Make(ops::kAdd, {chosen, zero}, {}, Shape(dtype, lines));
-  return r.MakeSized(ops::kReshape, sum, node.type().sizes());
-}
-
 constexpr RuleFor kRules[] = {
     {&ops::kReshape, ToOwnSizes},
     {&ops::kReshape, ReshapeOfReshape},
@@ -469,7 +407,6 @@ constexpr RuleFor kRules[] = {
     {&ops::kConcat, ConcatOfRepetitions},
     {&ops::kAdd, SumOfParts},
     {&ops::kReduceSum, ReduceOfOne},
-    {&ops::kReduceSum, SumOfChosen},
     {&ops::kReduceProd, ReduceOfOne},
     {&ops::kReduceMax, ReduceOfOne},
     {&ops::kReduceMin, ReduceOfOne},

@@ -395,51 +395,6 @@ TEST(Simplify, ComputesBeforeItRepeats) {
       "return %4\n");
 }
 
-TEST(Simplify, SumsOfOneChosenElementAreThatElement) {
-  ExpectGraph(
-      "%0 = input : i64[3,1]\n"
-      "%1 = input : f32[3,1]\n"
-      "%2 = iota {size=5, dtype=i64} : i64[5]\n"
-      "%3 = broadcast %2 {sizes=[3,5]} : i64[3,5]\n"
-      "%4 = broadcast %0 {sizes=[3,5]} : i64[3,5]\n"
-      "%5 = eq %3, %4 : bool[3,5]\n"
-      "%6 = constant {value=0.0:f32, dtype=f32} : f32[]\n"
-      "%7 = broadcast %6 {sizes=[3,5]} : f32[3,5]\n"
-      "%8 = broadcast %1 {sizes=[3,5]} : f32[3,5]\n"
-      "%9 = where %5, %8, %7 : f32[3,5]\n"
-      "%10 = reduce_sum %9 {dims=[1], keepdim=true} : f32[3,1]\n"
-      "return %10\n",
-      "%0 = input : i64[3,1]\n"
-      "%1 = input : f32[3,1]\n"
-      "%2 = reshape %0 {sizes=[3]} : i64[3]\n"
-      "%3 = constant {value=0, dtype=i64} : i64[]\n"
-      "%4 = broadcast %3 {sizes=[3]} : i64[3]\n"
-      "%5 = ge %2, %4 : bool[3]\n"
-      "%6 = constant {value=5, dtype=i64} : i64[]\n"
-      "%7 = broadcast %6 {sizes=[3]} : i64[3]\n"
-      "%8 = lt %2, %7 : bool[3]\n"
-      "%9 = logical_and %5, %8 : bool[3]\n"
-      "%10 = constant {value=0.0:f32, dtype=f32} : f32[]\n"
-      "%11 = broadcast %10 {sizes=[3]} : f32[3]\n"
-      "%12 = reshape %1 {sizes=[3]} : f32[3]\n"
-      "%13 = where %9, %12, %11 : f32[3]\n"
-      "%14 = add %13, %11 : f32[3]\n"
-      "%15 = reshape %14 {sizes=[3,1]} : f32[3,1]\n"
-      "return %15\n");
-  ExpectUnchanged(  // i differs along the sum
-      "%0 = input : i64[3,5]\n"
-      "%1 = input : f32[3,1]\n"
-      "%2 = iota {size=5, dtype=i64} : i64[5]\n"
-      "%3 = broadcast %2 {sizes=[3,5]} : i64[3,5]\n"
-      "%4 = eq %3, %0 : bool[3,5]\n"
-      "%5 = constant {value=0.0:f32, dtype=f32} : f32[]\n"
-      "%6 = broadcast %5 {sizes=[3,5]} : f32[3,5]\n"
-      "%7 = broadcast %1 {sizes=[3,5]} : f32[3,5]\n"
-      "%8 = where %4, %7, %6 : f32[3,5]\n"
-      "%9 = reduce_sum %8 {dims=[1], keepdim=false} : f32[3]\n"
-      "return %9\n");
-}
-
 TEST(Simplify, DoesNotLookThroughBarriers) {
   ExpectUnchanged(
       "%0 = input : f32[2]\n"
