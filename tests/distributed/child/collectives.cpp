@@ -5,6 +5,7 @@
 #include <sched.h>
 
 #include <filesystem>
+#include <future>
 #include <iomanip>
 
 #include "scenarios.h"
@@ -412,6 +413,13 @@ void Captured() {
 /// Threads that an engine starts do not preempt those that call it (StartDevice of the Gloo
 /// plug-in).
 void EngineThreads() {
+  const bool is_allowed = std::async(std::launch::async, [] {
+                            const sched_param none = {};
+                            return sched_getscheduler(0) == SCHED_OTHER &&
+                                   sched_setscheduler(0, SCHED_BATCH, &none) == 0 &&
+                                   sched_getscheduler(0) == SCHED_BATCH;
+                          }).get();
+  if (!is_allowed) return;  // as in some sandboxes
   Group world = distributed::init();
   CheckEqual(distributed::all_reduce(Own({1})), {double(world.size())});
   int batch = 0;
