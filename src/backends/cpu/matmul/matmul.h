@@ -124,8 +124,8 @@ class MatMul {
   MatMul& operator=(MatMul&&) noexcept;
 
   const MatMulSpec& spec() const { return spec_; }
-  /// Which implementation was chosen: "onednn", "onednn gemm", "vector", "rows of bytes", "tiles" or
-  /// "empty".
+  /// Which implementation was chosen: "onednn", "onednn gemm", "vector", "rows of bytes", "tiles"
+  /// or "empty".
   const char* kernel() const;
 
   /// Memory for Run by that many threads, aligned to 64 bytes. With less, but at least that of one

@@ -57,9 +57,10 @@ __device__ inline unsigned short to_bf16(float x) {
 
 // Note [Early launches]
 // With cuda.early_launches, blocks of a kernel may be launched while the kernels before it end
-// (programmatic dependent launches, from compute capability 9.0 on). So each kernel begins by waiting until these have ended
-// and what they wrote is visible; then the next one may be launched in the same way. Every thread
-// waits, therefore a kernel that has ended is behind all that are before it.
+// (programmatic dependent launches, from compute capability 9.0 on). So each kernel begins by
+// waiting until these have ended and what they wrote is visible; then the next one may be launched
+// in the same way. Every thread waits, therefore a kernel that has ended is behind all that are
+// before it.
 __device__ inline void wait_for_earlier_kernels() {
 #if HAMMOCK_PTX && defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;" ::: "memory");
