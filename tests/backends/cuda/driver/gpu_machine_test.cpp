@@ -226,7 +226,9 @@ TEST_F(GpuMachine, TakesMemoryOfOthers) {
   constexpr int64_t kCount = 5000;
   constexpr size_t kBytes = kCount * sizeof(float);
   // The device's context is this thread's from its first work on.
-  ASSERT_EQ(tensor(Floats(1, 2), {1}, f32, device_).item<float>(), 2);
+  Tensor first = tensor(Floats(4000, 1), {4000}, f32, device_);
+  step([&] { first.add_(1); });
+  ASSERT_EQ(first.to_vector<float>()[0], 2);
   const cuda::Driver& driver = *cuda::TheDriver();
   cuda::CUstream stream = nullptr;
   cuda::CUdeviceptr memory = 0;
