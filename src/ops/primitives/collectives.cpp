@@ -72,7 +72,13 @@ void InferAllGather(const InferCall& call) {
   const Shape& type = *call.in[0];
   if (type.rank() == 0)
     Refuse(call, ErrorCode::kShapeMismatch, "needs at least 1 dim, got {}", type.to_string());
-  call.out = {WithFirst(type, type.size(0) * RanksOf(call))};
+  const int64_t ranks = RanksOf(call);
+  int64_t size = 0;
+  if (__builtin_mul_overflow(type.size(0), ranks, &size)) {
+    Refuse(call, ErrorCode::kSizeOverflow, "{} of {} ranks has too many elements", type.to_string(),
+           ranks);
+  }
+  call.out = {WithFirst(type, size)};
   CheckSizes(call.op.name(), call.out[0].sizes());
 }
 
